@@ -105,6 +105,10 @@ def test_a_group_that_is_not_stable(session: SparkSession, tables: ClusterTables
     session.conf.set("spark.colocation.disableColocateJoin", "true")
     [join] = explain_json(JOIN, session)["joins"]
     assert (join["colocate"], join["reason"]) == (False, "Session disabled")
+    session.conf.set("spark.colocation.disableColocateJoin", "false")
+    session.conf.set("spark.sql.sources.bucketing.enabled", "false")
+    [join] = explain_json(JOIN, session)["joins"]
+    assert (join["colocate"], join["reason"]) == (False, "Session disabled: spark.sql.sources.bucketing.enabled=false")
     session.conf.set("spark.colocation.whenUnstable", "maybe")
     with pytest.raises(AnalysisException, match=r"whenUnstable='maybe'; allowed: live, shuffle, colocated"):
         session.table(f"{SHOP}.orders")

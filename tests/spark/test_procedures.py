@@ -42,19 +42,6 @@ def status(tables: ClusterTables, name: str) -> dict[str, Any]:
     return found
 
 
-def test_texts_longer_than_their_column_are_compacted(session: SparkSession, tables: ClusterTables) -> None:
-    """A table that was loaded before lengths were checked does not fail in a compaction."""
-    table = make_table(session, f"{IN}.lengthy", "k BIGINT, v VARCHAR(2), c CHAR(2)")
-    session.conf.set("spark.sql.legacy.charVarcharAsString", "true")
-    for _ in range(2):
-        session.sql(f"INSERT INTO {table} SELECT id, 'abcdef', 'abcdef' FROM range(5)")
-    session.conf.unset("spark.sql.legacy.charVarcharAsString")
-    assert call(session, "compact", f"'{NAMESPACE}.lengthy'")["rows"] == 10
-    assert session.sql(f"SELECT DISTINCT v, c FROM {table}").collect() == [("abcdef", "abcdef")]
-    with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
-        session.sql(f"INSERT INTO {table} VALUES (1, 'abc', 'a')")
-
-
 def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables) -> None:
     """Loads become one sorted file per bucket and partition, one partition first; again finds nothing to do."""
     table = make_table(

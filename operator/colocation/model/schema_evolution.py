@@ -5,6 +5,7 @@ can be renamed, if only to another case, when its files' name stays (``storedAs`
 matter. Everything else would change or hide rows that are there.
 """
 
+import re
 from collections.abc import Sequence
 
 from .spark_types import canonical_type
@@ -38,5 +39,10 @@ def refused_change(stored: Sequence[Column], wanted: Sequence[Column]) -> str | 
     return "; ".join(problems) or None
 
 
+_COMMENT = re.compile(r"\s+comment\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE | re.DOTALL)
+"""Of a field within a struct."""
+
+
 def _simple(type_name: str) -> str:
-    return "".join(canonical_type(type_name).lower().split())
+    """What two names of one type have in common: files fit whatever people are told of their fields."""
+    return "".join(_COMMENT.sub("", canonical_type(type_name)).lower().split())

@@ -6,6 +6,7 @@ this normalisation (Doris compares ``distributionColTypes`` one by one; VARCHAR 
 
 import re
 from functools import lru_cache
+from itertools import combinations
 
 _ALIASES = {
     "byte": "tinyint",
@@ -27,6 +28,11 @@ _KEY_TYPES = frozenset(
 
 _SIMPLE_TYPES = _KEY_TYPES | {"variant", "void", "interval"}
 
+_UNITS = (("year", "month"), ("day", "hour", "minute", "second"))
+_INTERVALS = frozenset(f"interval {unit}" for units in _UNITS for unit in units) | frozenset(
+    f"interval {first} to {last}" for units in _UNITS for first, last in combinations(units, 2)
+)
+_COLLATED = re.compile(r"^string collate (\w+)$", re.IGNORECASE)
 _DECIMAL = re.compile(r"^decimal\((\d+)(?:,(\d+))?\)$")
 _CHARACTER = re.compile(r"^(?:varchar|char|character)\(\d+\)$")
 _NESTED = re.compile(r"^(?:array|map|struct)<.+>$")
@@ -46,6 +52,11 @@ def canonical_type(name: str) -> str:
     compact = re.sub(r"\s+", "", text).lower()
     if _NESTED.match(compact):
         return text
+    spaced = " ".join(text.lower().split())
+    if spaced in _INTERVALS:
+        return spaced
+    if collated := _COLLATED.match(text):
+        return f"string collate {collated[1]}"
     if _CHARACTER.match(compact):
         return "string"
     base, _, arguments = compact.partition("(")
@@ -61,7 +72,8 @@ def canonical_type(name: str) -> str:
     if compact in _SIMPLE_TYPES:
         return compact
     raise ValueError(f"type {name!r} is not a Spark SQL type; allowed: {', '.join(sorted(_SIMPLE_TYPES))}, "
-                     "decimal(p,s), varchar(n), char(n), array<…>, map<…>, struct<…>")
+                     "decimal(p,s), varchar(n), char(n), string collate c, interval year to month, "
+                     "interval day to second, array<…>, map<…>, struct<…>")
 
 
 def is_key_type(name: str) -> bool:

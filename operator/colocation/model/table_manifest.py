@@ -51,6 +51,8 @@ class TableManifest(Observed):
 
     The rows of every file are sorted by ``sorted_by`` as Spark sorts: ascending, NULL first, strings by their bytes,
     -0.0 equal to 0.0, NaN last. A change that would break this is refused when it commits; readers may rely on it.
+    So they may on ``padded``: CHAR columns, by their names in files, of which every value has so many characters. Of a
+    CHAR column that is not there files may hold shorter values, which earlier releases did not pad.
     """
 
     format_version: int = PLAIN_FORMAT
@@ -63,6 +65,7 @@ class TableManifest(Observed):
     bucketed_by: tuple[str, ...]
     partitioned_by: tuple[str, ...] = ()
     sorted_by: tuple[str, ...] = ()
+    padded: dict[str, int] = Field({}, exclude_if=lambda lengths: not lengths)
     buckets: int
     files: tuple[DataFile, ...] = ()
 

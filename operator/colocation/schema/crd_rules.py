@@ -18,20 +18,22 @@ KEY_TYPE_PATTERN = (
 
 COLUMN_TYPE_PATTERN = (
     r"^(?i)\s*(boolean|tinyint|byte|smallint|short|int|integer|bigint|long|float|real|double|string|binary|date"
-    r"|timestamp|timestamp_ltz|timestamp_ntz|variant|void|interval"
+    r"|timestamp|timestamp_ltz|timestamp_ntz|variant|void|interval|string collate \w+"
+    r"|interval\s+(year(\s+to\s+month)?|month|day(\s+to\s+(hour|minute|second))?|hour(\s+to\s+(minute|second))?"
+    r"|minute(\s+to\s+second)?|second)"
     r"|(decimal|dec|numeric)(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?|(varchar|char|character)\s*\(\s*\d+\s*\)"
-    r"|(array|map|struct)\s*<.+>)\s*$"
+    r"|(array|map|struct)\s*<[\s\S]+>)\s*$"
 )
 """Every Spark SQL type, in any case: ``model.spark_types.canonical_type`` as a regular expression (RE2)."""
 
-UNHASHABLE_TYPES = ("array", "map", "struct", "variant", "void", "interval")
+UNHASHABLE_TYPES = ("array", "map", "struct", "variant", "void", "interval", "string collate")
 """How the types begin that Spark cannot hash into buckets, or only with a collation."""
 
 UNNAMEABLE_TYPES = (*UNHASHABLE_TYPES, "binary")
 """How the types begin whose values are no names of folders, so that partitions cannot be read again."""
 
-UNSORTABLE_TYPES = ("map", "variant", "void", "interval")
-"""How the types begin that Spark cannot sort."""
+UNSORTABLE_TYPES = ("map", "variant", "void", "interval", "string collate")
+"""How the types begin that Spark cannot sort, or not by their bytes."""
 
 ALLOWED_KEY_TYPES = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, timestamp, "

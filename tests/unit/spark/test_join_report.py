@@ -214,6 +214,8 @@ def test_a_true_verdict_can_have_a_note() -> None:
                  "Tables are not in the same group: shop.lines is in shop/stock, shop.orders is in shop/sales",
                  id="another that is not stable"),
     pytest.param("", "Session disabled", "Session disabled", id="session disabled"),
+    pytest.param("", "Session disabled: spark.sql.sources.bucketing.enabled=false",
+                 "Session disabled: spark.sql.sources.bucketing.enabled=false", id="buckets disabled"),
 ])  # fmt: skip
 def test_what_stays_wrong_is_said_first(group: str, reason: str, verdict: str) -> None:
     """Tables of different groups are named, whatever else hides their buckets; the session's switch is above all."""

@@ -86,7 +86,7 @@ def obstacle(inputs: Sequence[PlanNode], keys: Sequence[Keys], what: str) -> str
     hidden = _hidden_buckets(leaves)
     return (
         _foreign_rows(leaves)
-        or (hidden if hidden == SESSION_DISABLED else _different_groups(leaves))
+        or (hidden if hidden.startswith(SESSION_DISABLED) else _different_groups(leaves))
         or hidden
         or _keys_reason(inputs, keys, what)
     )

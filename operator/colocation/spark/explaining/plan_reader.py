@@ -22,6 +22,7 @@ _WRAPPERS = {
     "ResultQueryStageExec": "plan",
     "CommandResultExec": "commandPhysicalPlan",
     "SortedBucketScanExec": "scan",
+    "FractionKeysExec": "scan",
     "SortedAggregateExec": "plain",
     "ReusedExchangeExec": "child",
     "ReusedSubqueryExec": "child",
@@ -41,6 +42,8 @@ _PYTHON_GROUPINGS = {
     "WindowExec": ("window", "partitionSpec"),
 }
 """Operators that need their groups in one partition, and their method that gives the keys."""
+_NORMALIZATIONS = ("KnownFloatingPointNormalized", "NormalizeNaNAndZero")
+"""What Spark makes of a key of type FLOAT or DOUBLE: rows that are equal by it are in one bucket."""
 
 JavaObject = Any
 """A py4j proxy: its methods are Spark's."""
@@ -208,8 +211,11 @@ def _expressions(expressions: JavaObject) -> tuple[Expression, ...]:
 
 
 def _expression(expression: JavaObject) -> Expression:
-    plain = _kind(expression) == "AttributeReference"
-    return Expression(text=expression.sql(), attribute=_id(expression) if plain else None)
+    column = expression
+    while _kind(column) in _NORMALIZATIONS:
+        column = column.child()
+    plain = _kind(column) == "AttributeReference"
+    return Expression(text=column.sql(), attribute=_id(column) if plain else None)
 
 
 def _id(attribute: JavaObject) -> int:

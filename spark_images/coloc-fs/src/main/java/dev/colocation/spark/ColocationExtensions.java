@@ -10,7 +10,9 @@ import dev.colocation.spark.catalog.ReadAsFiles;
 import dev.colocation.spark.catalog.StreamAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
+import dev.colocation.spark.plan.FractionKeys;
 import dev.colocation.spark.plan.LocateExecutors;
+import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
 import dev.colocation.spark.plan.TrustSortedFiles;
 import dev.colocation.spark.plan.UnknownSpark;
@@ -25,9 +27,10 @@ import scala.runtime.BoxedUnit;
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link ColumnsLeftOut}, {@link
- * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link NewestInStreams}, {@link
- * PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when it is optimized, {@link LocateExecutors} and
- * {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
+ * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link NewestInStreams}, {@link PaddedInFiles},
+ * {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when it is optimized, {@link FractionKeys} when
+ * it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was,
+ * each leaves plans as they are.
  *
  * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -46,10 +49,13 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new StreamAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new NewestInStreams()));
+    UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PaddedInFiles()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionConditions()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new DistributeRows()));
+    UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new FractionKeys()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new LocateExecutors(session.sparkContext()))));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SettledKeys())));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new TrustSortedFiles())));
     return BoxedUnit.UNIT;
   }
@@ -61,5 +67,12 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
         return rule;
       }
     };
+  }
+
+  private static final class SettledKeys extends Rule<SparkPlan> {
+    @Override
+    public SparkPlan apply(SparkPlan plan) {
+      return FractionKeys.planned(plan);
+    }
   }
 }

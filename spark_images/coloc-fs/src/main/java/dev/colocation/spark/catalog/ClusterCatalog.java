@@ -276,12 +276,12 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     if (!tableExists(identifier)) {
       throw new NoSuchTableException(identifier);
     }
-    writer().change(
-        Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name()),
-        object -> {
-          TableChanges.requireValues(object, changes);
-          return TableChanges.patch(object.path("spec"), changes);
-        });
+    if (DroppedColumns.areIn(changes) && object(identifier).flatMap(TableObject::newest).isPresent()) {
+      new DroppedColumns(newest(identifier)).drop(writer(), changes);
+    } else {
+      writer().change(
+          Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name()), TableChanges.patching(List.of(), changes));
+    }
     return loadTable(identifier);
   }
 

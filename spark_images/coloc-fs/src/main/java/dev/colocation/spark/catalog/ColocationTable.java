@@ -91,7 +91,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   public Column[] columns() {
     return TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy())
         .map(column -> Column.create(
-            column.name(), Types.written(column.type()), true,
+            column.name(), Types.declared(column.type()), true,
             table.object().comments().get(Names.lowerCase(column.name())), null))
         .toArray(Column[]::new);
   }

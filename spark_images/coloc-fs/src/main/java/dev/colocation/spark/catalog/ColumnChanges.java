@@ -21,10 +21,16 @@ final class ColumnChanges {
 
   private final ObjectNode spec;
   private final ArrayNode columns;
+  private final List<String> held;
 
-  /** Changes {@code spec} itself. */
-  ColumnChanges(ObjectNode spec) {
+  /**
+   * Changes {@code spec} itself.
+   *
+   * @param held names of the columns that the newest snapshot's files may have
+   */
+  ColumnChanges(ObjectNode spec, List<String> held) {
     this.spec = spec;
+    this.held = held;
     this.columns = (ArrayNode) spec.path("columns");
   }
 
@@ -42,6 +48,8 @@ final class ColumnChanges {
       column(name).put("comment", update.newComment() == null ? "" : update.newComment());
     } else if (change instanceof TableChange.UpdateColumnPosition move) {
       move(name, move.position());
+    } else if (change instanceof TableChange.DeleteColumn delete) {
+      delete(name, delete);
     } else if (change instanceof TableChange.UpdateColumnNullability update && update.nullable()) {
       column(name).put("nullable", true);
     } else if (!isNoChange(change)) {
@@ -65,12 +73,22 @@ final class ColumnChanges {
       return TableDefinition.refused("ALTER COLUMN " + name + " TYPE " + update.newDataType().catalogString() + "; files hold it as "
           + column(name).path("type").asText() + ": add a column of another name, or " + ANOTHER_TABLE + "a CAST");
     }
-    if (change instanceof TableChange.DeleteColumn) {
-      return TableDefinition.refused("DROP COLUMN or REPLACE COLUMNS of " + name + "; files hold it: " + WITH_ALL_ROWS
-          + "the columns that stay");
-    }
     return TableDefinition.refused("ALTER COLUMN " + name + " SET NOT NULL; files may hold NULL: " + WITH_ALL_ROWS
         + "the rows that have it, into a column that is NOT NULL");
+  }
+
+  /** One that no file has. */
+  private void delete(String name, TableChange.DeleteColumn delete) {
+    if (delete.ifExists() && !exists(name)) {
+      return;
+    }
+    String stored = storedName(column(name));
+    boolean isLaidOutBy = LAYOUTS.stream().anyMatch(layout -> isIn(layout, name));
+    if (isLaidOutBy || held.stream().anyMatch(stored::equalsIgnoreCase)) {
+      throw TableDefinition.refused("DROP COLUMN or REPLACE COLUMNS of " + name + "; "
+          + (isLaidOutBy ? "the table is laid out by it: " : "files hold it: ") + WITH_ALL_ROWS + "the columns that stay");
+    }
+    columns.remove(index(name));
   }
 
   private void add(String name, TableChange.AddColumn add) {
@@ -149,6 +167,15 @@ final class ColumnChanges {
 
   private boolean isIn(String layout, String name) {
     return GroupObject.texts(spec.path(layout)).stream().anyMatch(name::equalsIgnoreCase);
+  }
+
+  private boolean exists(String name) {
+    for (JsonNode column : columns) {
+      if (nameOf(column).equals(name.toLowerCase(Locale.ROOT))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private ObjectNode column(String name) {

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.CharColumns;
 import dev.colocation.spark.write.PartitionText;
 import java.math.BigDecimal;
 import java.util.Locale;
@@ -47,7 +48,7 @@ final class GivenValue {
     if (value == null || !isWhole(given.strip(), type, value)) {
       throw refused(column, given, type, null);
     }
-    return PartitionText.of(value, type);
+    return PartitionText.of(CharColumns.padded(value, column), type);
   }
 
   /** Whether the value is all that the text says. */

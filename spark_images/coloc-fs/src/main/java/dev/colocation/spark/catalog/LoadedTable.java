@@ -6,6 +6,8 @@ import dev.colocation.spark.ColocFileSystem;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
+import dev.colocation.spark.plan.PaddedInFiles;
+import dev.colocation.spark.write.CharColumns;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -45,10 +47,25 @@ record LoadedTable(
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** How files are, and how their columns are shown. */
+  /**
+   * How files are, and how their columns are shown.
+   *
+   * @param padded CHAR columns, by their names in files, of which every value has so many characters
+   */
   record Shape(
       List<Manifest.Column> columns, List<String> bucketedBy, List<String> partitionedBy, List<String> sortedBy,
-      int buckets) {
+      int buckets, Map<String, Integer> padded) {
+
+    /** Why rows are not where their keys say; empty when they are. */
+    String unpaddedKeys() {
+      Map<String, Integer> unpadded = CharColumns.lengths(columns);
+      unpadded.entrySet().removeAll(padded.entrySet());
+      return columns.stream()
+          .filter(column -> unpadded.containsKey(column.storedName()) && bucketedBy.stream().anyMatch(column.name()::equalsIgnoreCase))
+          .map(column -> "column " + column.name() + " of the bucket key is " + column.type() + ", and its files hold values that are "
+              + "not padded to that length; write all rows again: INSERT OVERWRITE the table with a query of itself")
+          .findFirst().orElse("");
+    }
 
     /** Columns of the layout by the names that files have: the layout may spell them in another case, which Spark's scans mind. */
     List<String> storedNames(List<String> names) {
@@ -60,7 +77,8 @@ record LoadedTable(
   /** The same rows, under another definition. */
   LoadedTable redefined(TableObject definition) {
     Shape defined = new Shape(
-        definition.columns(), definition.bucketedBy(), definition.partitionedBy(), definition.sortedBy(), shape.buckets());
+        definition.columns(), definition.bucketedBy(), definition.partitionedBy(), definition.sortedBy(), shape.buckets(),
+        shape.padded());
     return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem, unreadable, isPinned);
   }
 
@@ -120,6 +138,7 @@ record LoadedTable(
     Map<String, String> options = new TreeMap<>(fileSystem);
     options.put(NOTE, note.toString());
     options.put(ReadSnapshot.OPTION, read().asOption());
+    options.put(PaddedInFiles.OPTION, JSON.valueToTree(shape.padded()).toString());
     NEVER_SKIP.forEach(option -> options.put(option, "false"));
     return options;
   }

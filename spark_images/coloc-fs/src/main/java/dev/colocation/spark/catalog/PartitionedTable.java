@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.CharColumns;
 import dev.colocation.spark.write.PartitionText;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -11,7 +12,7 @@ import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
-import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /** {@code SHOW PARTITIONS}, {@code ALTER TABLE … DROP PARTITION} and {@code TRUNCATE TABLE … PARTITION}. */
@@ -23,13 +24,23 @@ abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
 
   @Override
   public StructType partitionSchema() {
-    LoadedTable.Shape shape = loaded().shape();
     StructType schema = new StructType();
-    for (String name : shape.partitionedBy()) {
-      Manifest.Column column = shape.columns().stream().filter(one -> one.name().equalsIgnoreCase(name)).findFirst().orElseThrow();
+    for (Manifest.Column column : partitionColumns()) {
       schema = schema.add(column.storedName(), Types.parse(column.type()));
     }
     return schema;
+  }
+
+  private List<Manifest.Column> partitionColumns() {
+    LoadedTable.Shape shape = loaded().shape();
+    return shape.partitionedBy().stream().map(name -> shape.columns().stream()
+        .filter(one -> one.name().equalsIgnoreCase(name)).findFirst().orElseThrow()).toList();
+  }
+
+  /** The text of a value at a place of a row. */
+  private String text(InternalRow given, int place, Manifest.Column column) {
+    DataType type = Types.parse(column.type());
+    return given.isNullAt(place) ? null : PartitionText.of(CharColumns.padded(given.get(place, type), column), type);
   }
 
   @Override
@@ -39,9 +50,8 @@ abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
     for (TablePartitions.Found partition : TablePartitions.of(loaded())) {
       boolean fits = true;
       for (int index = 0; index < names.length; index++) {
-        StructField field = schema.apply(names[index]);
-        String wanted = given.isNullAt(index) ? null : PartitionText.of(given.get(index, field.dataType()), field.dataType());
-        fits &= Objects.equals(wanted, partition.partition().get(field.name()));
+        Manifest.Column column = partitionColumns().get(schema.fieldIndex(names[index]));
+        fits &= Objects.equals(text(given, index, column), partition.partition().get(column.storedName()));
       }
       if (fits) {
         found.add(new GenericInternalRow(
@@ -69,11 +79,10 @@ abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
   }
 
   private Map<String, String> texts(InternalRow given) {
-    StructField[] fields = partitionSchema().fields();
+    List<Manifest.Column> columns = partitionColumns();
     Map<String, String> texts = new TreeMap<>();
-    for (int index = 0; index < fields.length; index++) {
-      texts.put(fields[index].name(), given.isNullAt(index) ? null
-          : PartitionText.of(given.get(index, fields[index].dataType()), fields[index].dataType()));
+    for (int index = 0; index < columns.size(); index++) {
+      texts.put(columns.get(index).storedName(), text(given, index, columns.get(index)));
     }
     return texts;
   }

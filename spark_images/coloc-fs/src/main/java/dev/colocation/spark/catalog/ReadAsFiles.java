@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
@@ -26,13 +27,42 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
   public LogicalPlan apply(LogicalPlan plan) {
     try {
       if (plan instanceof DeleteFromTable delete && CatalogStatements.target(delete.table()) != null) {
-        return plan;
+        return delete.condition().resolved() ? changed(delete) : plan;
       }
       return plan.resolveOperatorsUp(new Replacement());
     } catch (LinkageError error) {
       // A fork of Spark with other classes: queries that have nothing to do with us must go on.
       LOG.warn("this Spark's plans are not understood; tables of a ColocationCatalog cannot be read", error);
       return plan;
+    }
+  }
+
+  /**
+   * A table that loses rows is none that is read: Spark would pad the values of its CHAR columns by a projection, which it then takes
+   * for no table. What the condition compares them with is padded all the same.
+   */
+  private static LogicalPlan changed(DeleteFromTable delete) {
+    return delete.withNewChildren(FilesRelation.sequence(List.of(delete.table().transformUp(new WithoutLengths()))));
+  }
+
+  private static final class WithoutLengths extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return node instanceof DataSourceV2Relation;
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan node) {
+      return node.mapExpressions(new WithoutLength());
+    }
+  }
+
+  private static final class WithoutLength extends AbstractFunction1<Expression, Expression> {
+    @Override
+    public Expression apply(Expression expression) {
+      return expression instanceof AttributeReference column ? CharVarcharUtils.cleanAttrMetadata(column) : expression;
     }
   }
 

@@ -20,10 +20,12 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   static final String NO_GROUP = "Tables are not in the same group";
   static final String INCONSISTENT = "Inconsistent distribution of table and queries";
 
+  private static final String BUCKETING = "spark.sql.sources.bucketing.enabled";
+
   private static final int MAX_NAMED_BUCKETS = 3;
 
   /** What the session asked for. */
-  public record Switches(boolean joinDisabled, WhenUnstable whenUnstable) {
+  public record Switches(boolean joinDisabled, boolean bucketingDisabled, WhenUnstable whenUnstable) {
     private static final String DISABLED = "spark.colocation.disableColocateJoin";
     private static final String WHEN_UNSTABLE = "spark.colocation.whenUnstable";
 
@@ -31,6 +33,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     static Switches of(SQLConf conf) {
       return new Switches(
           chosen(conf, DISABLED, List.of("false", "true")) == 1,
+          !conf.bucketingEnabled(),
           WhenUnstable.values()[chosen(conf, WHEN_UNSTABLE, List.of("live", "shuffle", "colocated"))]);
     }
 
@@ -77,6 +80,9 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
       Set<String> ready) {
     if (switches.joinDisabled()) {
       return ordinary(SESSION_DISABLED);
+    }
+    if (switches.bucketingDisabled()) {
+      return ordinary(SESSION_DISABLED + ": " + BUCKETING + "=false");
     }
     if (group.isEmpty()) {
       return ordinary(NO_GROUP + ": the table is in no group");

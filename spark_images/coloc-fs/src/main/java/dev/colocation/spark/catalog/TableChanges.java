@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -14,8 +15,20 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 final class TableChanges {
   private TableChanges() {}
 
-  /** The fields of the spec that change, with their new values. */
-  static ObjectNode patch(JsonNode spec, TableChange... changes) {
+  /** As {@link #patch}, of the object as it is by then. */
+  static Function<JsonNode, ObjectNode> patching(List<String> held, TableChange... changes) {
+    return object -> {
+      requireValues(object, changes);
+      return patch(object.path("spec"), held, changes);
+    };
+  }
+
+  /**
+   * The fields of the spec that change, with their new values.
+   *
+   * @param held names of the columns that the newest snapshot's files may have
+   */
+  static ObjectNode patch(JsonNode spec, List<String> held, TableChange... changes) {
     ObjectNode patched = spec.deepCopy();
     for (TableChange change : changes) {
       if (change instanceof TableChange.SetProperty property) {
@@ -23,10 +36,10 @@ final class TableChanges {
       } else if (change instanceof TableChange.RemoveProperty property) {
         changeable(property.property()).remove(patched);
       } else if (change instanceof TableChange.ColumnChange column) {
-        new ColumnChanges(patched).apply(column);
+        new ColumnChanges(patched, held).apply(column);
       } else {
         throw TableDefinition.refused("ALTER TABLE " + inSql(change.getClass().getSimpleName())
-            + "; allowed: SET and UNSET TBLPROPERTIES, ADD, RENAME and ALTER COLUMN, COMMENT ON TABLE");
+            + "; allowed: SET and UNSET TBLPROPERTIES, ADD, DROP, RENAME and ALTER COLUMN, COMMENT ON TABLE");
       }
     }
     ObjectNode changed = patched.objectNode();
@@ -43,7 +56,7 @@ final class TableChanges {
    *
    * @throws ColocationException (unchecked)
    */
-  static void requireValues(JsonNode object, TableChange... changes) {
+  private static void requireValues(JsonNode object, TableChange... changes) {
     if (GroupObject.isAbsent(object.path("status").path("snapshot"))) {
       return;
     }

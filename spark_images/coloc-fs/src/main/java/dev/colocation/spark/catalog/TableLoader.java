@@ -2,6 +2,7 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
+import dev.colocation.spark.write.CharColumns;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
@@ -100,8 +101,7 @@ final class TableLoader {
         ReadDecision.Switches.of(conf),
         group.map(Moment.Group::object),
         group.map(found -> refusal(object, found.object())).orElse(object.refusal()),
-        group.map(found -> TableObject.inconsistency(shape.columns(), shape.bucketedBy(), shape.buckets(), found.object()))
-            .orElse(""),
+        group.map(found -> inconsistency(shape, found.object())).orElse(""),
         group.map(Moment.Group::silence).orElse(""),
         group.map(found -> found.agents().keySet()).orElse(Set.of()))
         .noting(group.map(found -> fewBuckets(found.object(), shape, conf)).orElse(""));
@@ -111,6 +111,11 @@ final class TableLoader {
       LOG.warn("table {} is read without its buckets: {}", name, decision.reason());
     }
     return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, Optional.empty(), false);
+  }
+
+  private static String inconsistency(LoadedTable.Shape shape, GroupObject group) {
+    String found = TableObject.inconsistency(shape.columns(), shape.bucketedBy(), shape.buckets(), group);
+    return found.isEmpty() ? shape.unpaddedKeys() : found;
   }
 
   private static String fewBuckets(GroupObject group, LoadedTable.Shape shape, SQLConf conf) {
@@ -126,16 +131,17 @@ final class TableLoader {
       Manifest manifest, Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
     return new LoadedTable.Shape(
         shown.apply(manifest.columns()), manifest.bucketedBy(), manifest.partitionedBy(), manifest.sortedBy(),
-        manifest.buckets());
+        manifest.buckets(), manifest.padded());
   }
 
   private static LoadedTable.Shape emptyShape(TableObject object, Optional<Moment.Group> placing) {
     int buckets = placing.map(found -> found.object().bucketCount()).orElse(Math.max(object.buckets(), 1));
     return new LoadedTable.Shape(
-        object.columns(), object.bucketedBy(), object.partitionedBy(), object.sortedBy(), buckets);
+        object.columns(), object.bucketedBy(), object.partitionedBy(), object.sortedBy(), buckets,
+        CharColumns.lengths(object.columns()));
   }
 
-  private static Manifest manifest(String location, Map<String, String> fileSystem) {
+  static Manifest manifest(String location, Map<String, String> fileSystem) {
     try {
       return ManifestStore.get(new Path(location), configuration(fileSystem));
     } catch (IOException error) {

@@ -1,7 +1,6 @@
 package dev.colocation.spark.catalog;
 
 import java.util.Arrays;
-import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ArrayType;
@@ -20,11 +19,11 @@ public final class Types {
   private Types() {}
 
   /**
-   * The type as queries see it. varchar(n) and char(n) are read as string, within other types, too: Spark would pad char(n) in
-   * each query, which hides the bucket key.
+   * The type of a column's values: varchar(n) and char(n) are string, within other types, too. What their lengths mean for queries
+   * is said by the metadata of columns, as Spark has it.
    */
   public static DataType parse(String name) {
-    return withTexts(declared(name), text -> StringType$.MODULE$);
+    return asStrings(declared(name));
   }
 
   /** Whether it is or holds varchar(n) or char(n). */
@@ -32,29 +31,23 @@ public final class Types {
     return !parse(name).equals(declared(name));
   }
 
-  /** The type as statements declare and change columns: a text has its length, which Spark checks, but is never padded. */
-  public static DataType written(String name) {
-    return withTexts(declared(name), text -> text instanceof CharType fixed ? declared("varchar(" + fixed.length() + ")") : text);
-  }
-
-  /** The type with others in the place of each varchar(n) and char(n). */
-  private static DataType withTexts(DataType type, UnaryOperator<DataType> change) {
+  private static DataType asStrings(DataType type) {
     if (type instanceof CharType || type instanceof VarcharType) {
-      return change.apply(type);
+      return StringType$.MODULE$;
     }
     if (type instanceof ArrayType array) {
-      return new ArrayType(withTexts(array.elementType(), change), array.containsNull());
+      return new ArrayType(asStrings(array.elementType()), array.containsNull());
     }
     if (type instanceof MapType map) {
-      return new MapType(withTexts(map.keyType(), change), withTexts(map.valueType(), change), map.valueContainsNull());
+      return new MapType(asStrings(map.keyType()), asStrings(map.valueType()), map.valueContainsNull());
     }
     return type instanceof StructType struct ? new StructType(Arrays.stream(struct.fields())
-        .map(field -> new StructField(field.name(), withTexts(field.dataType(), change), field.nullable(), field.metadata()))
+        .map(field -> new StructField(field.name(), asStrings(field.dataType()), field.nullable(), field.metadata()))
         .toArray(StructField[]::new)) : type;
   }
 
   /** The type as {@code CREATE TABLE} names it, whatever a session's {@code spark.sql.timestampType} makes of "timestamp". */
-  static DataType declared(String name) {
+  public static DataType declared(String name) {
     try {
       return SQLConf.withExistingConf(DEFAULTS, () -> CatalystSqlParser$.MODULE$.parseDataType(name));
     } catch (Exception error) { // ParseException, which Scala throws without saying so

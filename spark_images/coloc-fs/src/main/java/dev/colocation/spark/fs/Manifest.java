@@ -9,6 +9,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * One snapshot of one table: how its files are, and which there are; see {@code model/table_manifest.py}.
@@ -52,6 +54,7 @@ public final class Manifest {
   private final List<String> partitionedBy;
   private final List<String> sortedBy;
   private final int buckets;
+  private final Map<String, Integer> padded;
   /** Of format 1; null of format 2. */
   private final BucketFiles[] files;
   /** Of format 2; null of format 1. */
@@ -70,6 +73,7 @@ public final class Manifest {
     partitionedBy = texts(header.path("partitionedBy"));
     sortedBy = texts(header.path("sortedBy"));
     buckets = header.path("buckets").asInt();
+    padded = lengths(header.path("padded"));
   }
 
   /** 0 = nothing was loaded yet. */
@@ -93,6 +97,11 @@ public final class Manifest {
   /** How many buckets the files have. */
   public int buckets() {
     return buckets;
+  }
+
+  /** CHAR columns, by their names in files, of which every value has so many characters; of others that is not known. */
+  public Map<String, Integer> padded() {
+    return padded;
   }
 
   /** The columns by which the rows of each file are sorted, ascending with NULL first; empty when that is not known. */
@@ -185,6 +194,13 @@ public final class Manifest {
           node.path("storedAs").asText("")));
     }
     return List.copyOf(found);
+  }
+
+  /** Numbers by names of columns. */
+  public static Map<String, Integer> lengths(JsonNode object) {
+    Map<String, Integer> found = new TreeMap<>();
+    object.properties().forEach(field -> found.put(field.getKey(), field.getValue().asInt()));
+    return found;
   }
 
   private static List<String> texts(JsonNode array) {

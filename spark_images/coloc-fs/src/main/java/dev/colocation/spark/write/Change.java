@@ -6,7 +6,7 @@ import java.util.Objects;
 import java.util.OptionalInt;
 
 /** What may be done to the files of a table in one commit: its difference. Pure. */
-public sealed interface Change permits NewFiles, Rewrite, DropPartitions, RollBack {
+public sealed interface Change permits NewFiles, Rewrite, DropPartitions, DropColumns, RollBack {
   /** For messages, and for {@code status.snapshot.operation}. */
   String label();
 
@@ -44,6 +44,17 @@ public sealed interface Change permits NewFiles, Rewrite, DropPartitions, RollBa
    * @throws Overtaken saying what has changed
    */
   void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) throws Overtaken;
+
+  /**
+   * CHAR columns, by their names in files, of which every value is so long in all files after the change.
+   *
+   * @param declared as the table says, by which new rows are padded
+   * @param before the same of the committed files
+   * @param kept the committed files that stay
+   */
+  default Map<String, Integer> padded(Map<String, Integer> declared, Map<String, Integer> before, List<DataFile> kept) {
+    return before;
+  }
 
   /** Whether a file is in one of the partitions; each entry means every partition that has its values. */
   static boolean isIn(DataFile file, List<Map<String, String>> partitions) {

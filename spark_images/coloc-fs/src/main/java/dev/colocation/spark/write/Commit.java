@@ -197,6 +197,7 @@ final class Commit {
     differ(problems, "bucketedBy", began.bucketedBy(), table.bucketedBy());
     differ(problems, "partitionedBy", began.partitionedBy(), table.partitionedBy());
     differ(problems, "sortedBy", began.sortedBy(), table.sortedBy());
+    differ(problems, "CHAR columns", CharColumns.lengths(began.columns()), CharColumns.lengths(table.columns()));
     String columns = SchemaEvolution.refusedChange(began.columns(), table.columns());
     if (!columns.isEmpty()) {
       problems.add(columns);

@@ -33,6 +33,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -84,30 +85,33 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     if (plan instanceof WriteToMicroBatchDataSource command) {
       return target(command)
           .map(table -> changed(
-              command, query -> distributed(withCheckedLengths(query, table), table, options(command.writeOptions()))))
+              command, query -> distributed(query, table, options(command.writeOptions()))))
           .orElse(plan);
     }
     return plan;
   }
 
-  /** Spark checks the lengths of texts in statements, and not in streams. */
-  private static LogicalPlan withCheckedLengths(LogicalPlan query, Writable table) {
+  /**
+   * Checks the lengths of texts, and pads those of CHAR columns. Spark does so in most statements, but not in streams, of columns that
+   * have the type already, and with {@code spark.sql.legacy.charVarcharAsString}.
+   */
+  private static LogicalPlan withLengths(LogicalPlan query, Writable table) {
     List<NamedExpression> checked = new ArrayList<>();
     boolean isAny = false;
     for (Attribute given : CollectionConverters.asJava(query.output())) {
       Optional<DataType> type = table.layout().columns().stream()
           .filter(column -> column.name().equalsIgnoreCase(given.name()) && Types.hasLength(column.type()))
-          .map(column -> Types.written(column.type())).findFirst();
+          .map(column -> Types.declared(column.type())).findFirst();
       isAny |= type.isPresent();
-      checked.add(type.<NamedExpression>map(declared -> named(CharVarcharUtils.stringLengthCheck(given, declared), given.name()))
-          .orElse(given));
+      checked.add(type.<NamedExpression>map(declared -> named(
+          CharVarcharUtils.stringLengthCheck(given, declared), given.name(), Option.apply(given.metadata()))).orElse(given));
     }
     return isAny ? new Project(sequence(checked), query) : query;
   }
 
-  private static Alias named(Expression expression, String name) {
+  private static Alias named(Expression expression, String name, Option<Metadata> metadata) {
     return new Alias(
-        expression, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+        expression, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), metadata, sequence(List.of()));
   }
 
   /** Versions of Spark name the table of a stream's write by other fields, of other types. */
@@ -178,14 +182,16 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
   }
 
-  private static LogicalPlan distributed(LogicalPlan query, Writable table, WriteOptions options) {
+  /** The rows of a compaction stay as they are. */
+  private static LogicalPlan distributed(LogicalPlan given, Writable table, WriteOptions options) {
+    LogicalPlan query = options.merged().isPresent() ? given : withLengths(given, table);
     TableLayout layout = table.layout();
     List<Attribute> output = CollectionConverters.asJava(query.output());
     // A stream's rows are matched when the write begins, which says what is wrong with them.
     if (!hasColumns(output, layout)) {
       return query;
     }
-    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), BUCKET);
+    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), BUCKET, Option.empty());
     List<NamedExpression> withBucket = new ArrayList<>(output);
     withBucket.add(bucket);
     List<Expression> partition = columns(output, layout.partitionedBy());

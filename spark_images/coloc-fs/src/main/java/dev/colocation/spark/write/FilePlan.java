@@ -11,8 +11,9 @@ import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory
  * All that a write's tasks need; travels to the executors.
  *
  * @param loadId 8 hex digits, new for each write
+ * @param isCompaction its rows are committed ones, which stay as they are
  */
-record FilePlan(String loadId, RowFields fields, ParquetFiles parquet, Destination destination)
+record FilePlan(String loadId, RowFields fields, ParquetFiles parquet, Destination destination, boolean isCompaction)
     implements DataWriterFactory, StreamingDataWriterFactory, Serializable {
 
   @Override

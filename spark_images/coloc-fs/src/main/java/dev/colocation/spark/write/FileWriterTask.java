@@ -14,6 +14,7 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Length;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -34,6 +35,8 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private final Function1<InternalRow, InternalRow> keyOf;
   private final Function1<InternalRow, InternalRow> dataOf;
   private final List<Field> required;
+  private final List<Field> padded;
+  private final Function1<InternalRow, InternalRow> lengthsOf;
   private final RowOrder order;
 
   private InternalRow key;
@@ -54,6 +57,9 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     dataOf = projection(fields.inFiles().stream().map(FileWriterTask::reference));
     required = Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
         .filter(field -> !field.nullable()).toList();
+    padded = plan.isCompaction() ? List.of() : Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
+        .filter(field -> field.padded() > 0).toList();
+    lengthsOf = projection(padded.stream().map(field -> new Length(reference(field))));
     order = new RowOrder(fields.sortKeys());
   }
 
@@ -82,6 +88,9 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       if (row.isNullAt(field.ordinal())) {
         refuseNull(field.name());
       }
+    }
+    if (!padded.isEmpty()) {
+      checkLengths(lengthsOf.apply(row));
     }
     if (!order.takes(row)) {
       refuseOrder();
@@ -138,10 +147,25 @@ final class FileWriterTask implements DataWriter<InternalRow> {
         + "false. Filter those rows, or declare the column nullable");
   }
 
+  /** Readers rely on it that CHAR values are padded. */
+  private void checkLengths(InternalRow lengths) {
+    for (int place = 0; place < padded.size(); place++) {
+      Field field = padded.get(place);
+      if (!lengths.isNullAt(place) && lengths.getInt(place) != field.padded()) {
+        refuseWithoutRule("column " + field.name() + " holds a text of " + lengths.getInt(place) + " characters, not padded to "
+            + field.padded() + ": this session lacks the rule that pads it");
+      }
+    }
+  }
+
   private void refuseOrder() {
-    refusal = new WriteException("rows come in another order than "
+    refuseWithoutRule("rows come in another order than "
         + plan.fields().sortKeys().stream().map(Field::name).collect(Collectors.joining(", "))
-        + ", by which files are sorted: this session lacks the rule that sorts them. Start the application with "
+        + ", by which files are sorted: this session lacks the rule that sorts them");
+  }
+
+  private void refuseWithoutRule(String what) {
+    refusal = new WriteException(what + ". Start the application with "
         + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions, and do not exclude its rules "
         + "(spark.sql.optimizer.excludedRules)");
   }

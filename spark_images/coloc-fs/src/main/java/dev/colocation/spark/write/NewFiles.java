@@ -75,6 +75,11 @@ public record NewFiles(Mode mode, List<DataFile> files, int buckets, Optional<Li
     }
   }
 
+  @Override
+  public Map<String, Integer> padded(Map<String, Integer> declared, Map<String, Integer> before, List<DataFile> kept) {
+    return kept.isEmpty() ? declared : before;
+  }
+
   /** Which committed files go. */
   private Predicate<DataFile> replaces() {
     Set<Map<String, String>> own = new HashSet<>();

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 
 /**
  * The manifest after a change.
@@ -52,7 +53,8 @@ record NextManifest(
     try {
       List<DataFile> kept = change.kept(committed);
       checkNewFiles(table, change, kept, buckets);
-      return encoded(table, parent, kept, change.files(), buckets).removing(removed(committed, kept));
+      ObjectNode header = header(table, buckets, padded(table, parent, change, kept));
+      return encoded(table, header, parent, kept, change.files()).removing(removed(committed, kept));
     } catch (Overtaken error) {
       throw lost(table, change, error);
     }
@@ -108,13 +110,13 @@ record NextManifest(
   }
 
   private static NextManifest encoded(
-      TableState table, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added, int buckets) {
+      TableState table, ObjectNode fields, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added) {
     int files = kept.size() + added.size();
     if (files > StoredManifest.MAX_FILES) {
       throw tooManyFiles(table, files, "; allowed: " + StoredManifest.MAX_FILES);
     }
-    long snapshotId = table.lastId() + 1;
-    byte[] header = bytes(header(table, snapshotId, buckets));
+    long snapshotId = fields.path("snapshotId").asLong();
+    byte[] header = bytes(fields);
     ByteArrayOutputStream text = new ByteArrayOutputStream();
     text.write(header, 0, header.length - 1);
     write(text, ",\"files\":[");
@@ -189,13 +191,22 @@ record NextManifest(
     }
   }
 
-  private static ObjectNode header(TableState table, long snapshotId, int buckets) {
+  private static Map<String, Integer> padded(
+      TableState table, Optional<StoredManifest> parent, Change change, List<DataFile> kept) {
+    Map<String, Integer> declared = CharColumns.lengths(table.columns());
+    Map<String, Integer> before = parent.map(stored -> stored.padded(declared)).orElse(declared);
+    Map<String, Integer> padded = new TreeMap<>(change.padded(declared, before, kept));
+    padded.entrySet().retainAll(declared.entrySet());
+    return padded;
+  }
+
+  private static ObjectNode header(TableState table, int buckets, Map<String, Integer> padded) {
     ObjectNode header = JSON.createObjectNode()
         .put("formatVersion", StoredManifest.FORMAT_VERSION)
         .put("namespace", table.namespace())
         .put("table", table.name())
         .put("uid", table.uid())
-        .put("snapshotId", snapshotId)
+        .put("snapshotId", table.lastId() + 1)
         .put("parent", table.snapshot().map(Snapshot::manifestSha256).orElse(null));
     ArrayNode columns = header.putArray("columns");
     for (Manifest.Column column : table.columns()) {
@@ -205,6 +216,9 @@ record NextManifest(
     table.bucketedBy().forEach(header.putArray("bucketedBy")::add);
     table.partitionedBy().forEach(header.putArray("partitionedBy")::add);
     table.sortedBy().forEach(header.putArray("sortedBy")::add);
+    if (!padded.isEmpty()) {
+      padded.forEach(header.putObject("padded")::put);
+    }
     return header.put("buckets", buckets);
   }
 

@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
 
@@ -13,9 +14,12 @@ import java.util.Set;
  * @param paths of all its files
  * @param files those that the present snapshot lacks; the target's nodes have them
  * @param buckets number of buckets that they were made for
+ * @param padded as {@link Change#padded}
  */
-public record RollBack(Snapshot target, Set<String> paths, List<DataFile> files, int buckets) implements Change {
+public record RollBack(Snapshot target, Set<String> paths, List<DataFile> files, int buckets, Map<String, Integer> padded)
+    implements Change {
   public RollBack {
+    padded = Map.copyOf(padded);
     paths = Set.copyOf(paths);
     files = List.copyOf(files);
   }
@@ -30,7 +34,8 @@ public record RollBack(Snapshot target, Set<String> paths, List<DataFile> files,
     Set<String> paths = paths(wanted);
     Set<String> there = paths(present);
     List<DataFile> restored = wanted.files().stream().filter(file -> !there.contains(file.path())).toList();
-    return new RollBack(target, paths, restored, wanted.buckets());
+    return new RollBack(target, paths, restored, wanted.buckets(),
+        wanted.padded(CharColumns.lengths(table.columns())));
   }
 
   private static Set<String> paths(StoredManifest manifest) {
@@ -57,6 +62,11 @@ public record RollBack(Snapshot target, Set<String> paths, List<DataFile> files,
   @Override
   public boolean goesOnTop() {
     return false;
+  }
+
+  @Override
+  public Map<String, Integer> padded(Map<String, Integer> declared, Map<String, Integer> before, List<DataFile> kept) {
+    return padded;
   }
 
   /** Files of snapshots that a table keeps no longer are deleted, by whoever reads that. */

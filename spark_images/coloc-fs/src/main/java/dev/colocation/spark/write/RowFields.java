@@ -28,8 +28,13 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
   /** Types of Spark SQL that a column may have and a Parquet file may not. */
   private static final Set<String> UNSTORABLE = Set.of("interval", "void");
 
-  /** A column: its name in messages, in files and folders, its place in a row. */
-  record Field(String name, String storedName, DataType type, boolean nullable, int ordinal) implements Serializable {}
+  /**
+   * A column: its name in messages, in files and folders, its place in a row.
+   *
+   * @param padded how many characters its values have, of a CHAR column; 0 = any number
+   */
+  record Field(String name, String storedName, DataType type, boolean nullable, int ordinal, int padded)
+      implements Serializable {}
 
   RowFields {
     inFiles = List.copyOf(inFiles);
@@ -82,7 +87,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
   }
 
   private static Field field(Manifest.Column column, DataType type, int place) {
-    return new Field(column.name(), column.storedName(), type, column.nullable(), place);
+    return new Field(column.name(), column.storedName(), type, column.nullable(), place, CharColumns.length(column).orElse(0));
   }
 
   private static String problem(Manifest.Column column, DataType type, StructField given) {

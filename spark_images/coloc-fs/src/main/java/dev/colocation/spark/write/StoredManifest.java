@@ -21,6 +21,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -197,6 +198,18 @@ final class StoredManifest {
 
   List<Manifest.Column> columns() {
     return Manifest.columns(header.path("columns"));
+  }
+
+  /**
+   * As {@link Manifest#padded()}, and those of {@code declared} that its files lack: they are NULL there.
+   *
+   * @param declared all CHAR columns of the table by now
+   */
+  Map<String, Integer> padded(Map<String, Integer> declared) {
+    Map<String, Integer> padded = new TreeMap<>(declared);
+    columns().forEach(column -> padded.remove(column.storedName()));
+    padded.putAll(Manifest.lengths(header.path("padded")));
+    return padded;
   }
 
   /** Of {@code bucketedBy}, {@code partitionedBy} or {@code sortedBy}. */

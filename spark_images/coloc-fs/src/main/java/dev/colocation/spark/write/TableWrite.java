@@ -83,7 +83,8 @@ final class TableWrite implements Write {
 
   private FilePlan files() {
     String loadId = UUID.randomUUID().toString().substring(0, LOAD_ID_DIGITS);
-    return new FilePlan(loadId, fields, ParquetFiles.prepare(fields.fileSchema()), transaction.destination());
+    return new FilePlan(loadId, fields, ParquetFiles.prepare(fields.fileSchema()), transaction.destination(),
+        options.merged().isPresent());
   }
 
   private void commit(Transaction begun, WriterCommitMessage[] messages, Optional<CommitKey> key) {

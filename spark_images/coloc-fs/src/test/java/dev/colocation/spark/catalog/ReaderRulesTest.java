@@ -59,7 +59,7 @@ final class ReaderRulesTest {
         JsonNode expected = rule.path("expected");
         ReadDecision decision = ReadDecision.decide(
             new ReadDecision.Switches(
-                switches.path("join_disabled").asBoolean(),
+                switches.path("join_disabled").asBoolean(), switches.path("bucketing_disabled").asBoolean(),
                 ReadDecision.WhenUnstable.valueOf(
                     switches.path("when_unstable").asText("live").toUpperCase(Locale.ROOT))),
             rule.path("group").isNull() ? Optional.empty() : Optional.of(group(rule.path("group"))),

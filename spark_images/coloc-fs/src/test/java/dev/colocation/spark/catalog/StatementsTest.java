@@ -60,10 +60,10 @@ final class StatementsTest {
   @Test
   void aColumnHasATypeThatFilesHave() {
     for (String type : List.of("BIGINT", "decimal(15, 2)", "varchar(9)", "timestamp_ltz", "array<array<int>>",
-        "struct<a: int, b: string>", "map<string,int>", "variant", "binary")) {
+        "struct<a: int, b: string>", "map<string,int>", "variant", "binary", "interval day to second", "string collate UNICODE")) {
       assertTrue(TypeNames.isAllowed(type), type);
     }
-    for (String type : List.of("interval day to second", "time(6)", "bigint(3)", "", "interval", "void")) {
+    for (String type : List.of("interval year to day", "time(6)", "bigint(3)", "", "interval", "void")) {
       assertFalse(TypeNames.isAllowed(type), type);
     }
   }
@@ -71,8 +71,10 @@ final class StatementsTest {
   private static final String COLUMNS = "{'bucketedBy': ['k'], 'partitionedBy': ['dt'], 'columns': [{'name': 'k', 'type': "
       + "'bigint', 'nullable': false}, {'name': 'v', 'type': 'int', 'storedAs': 'w'}, {'name': 'dt', 'type': 'date'}]}";
 
+  private static final List<String> HELD = List.of("k", "W", "dt");
+
   private static String names(TableChange... changes) throws JsonProcessingException {
-    return String.join(" ", TableChanges.patch(json(COLUMNS), changes).path("columns").findValuesAsText("name"));
+    return String.join(" ", TableChanges.patch(json(COLUMNS), HELD, changes).path("columns").findValuesAsText("name"));
   }
 
   @Test
@@ -93,16 +95,27 @@ final class StatementsTest {
 
   @Test
   void columnsTakeCommentsAndNull() throws JsonProcessingException {
-    JsonNode changed = TableChanges.patch(json(COLUMNS), TableChange.updateColumnComment(new String[] {"K"}, "the key"),
+    JsonNode changed = TableChanges.patch(json(COLUMNS), HELD, TableChange.updateColumnComment(new String[] {"K"}, "the key"),
         TableChange.updateColumnNullability(new String[] {"k"}, true)).path("columns").get(0);
     assertEquals(json("{'name': 'k', 'type': 'bigint', 'nullable': true, 'comment': 'the key'}"), changed);
   }
 
   @Test
-  void whatFilesCannotBear() {
+  void aColumnThatNoFileHasGoes() throws JsonProcessingException {
+    assertEquals("k dt",
+        String.join(" ", TableChanges.patch(json(COLUMNS), List.of("k", "v", "dt"), TableChange.deleteColumn(new String[] {"V"}, false))
+            .path("columns").findValuesAsText("name")));
+  }
+
+  @Test
+  void whatFilesCannotBear() throws JsonProcessingException {
     String[] v = {"v"};
     assertRefused("DROP COLUMN or REPLACE COLUMNS of v; files hold it: use CREATE OR REPLACE TABLE … AS SELECT with the columns "
         + "that stay", () -> names(TableChange.deleteColumn(v, false)));
+    assertRefused("DROP COLUMN or REPLACE COLUMNS of k; the table is laid out by it: use CREATE OR REPLACE TABLE … AS SELECT with "
+        + "the columns that stay", () -> names(TableChange.deleteColumn(new String[] {"k"}, true)));
+    assertRefused("there is no column x", () -> names(TableChange.deleteColumn(new String[] {"x"}, false)));
+    assertEquals("", names(TableChange.deleteColumn(new String[] {"x"}, true)));
     assertRefused("ALTER TABLE of field v.x; files hold v as it is: add a column, or use CREATE TABLE … AS SELECT, "
         + "a table of another name, with the changed column", () -> names(TableChange.renameColumn(new String[] {"v", "x"}, "y")));
     assertRefused("RENAME COLUMN k, which is in bucketedBy: files are laid out by its name; use another name in queries (AS), or "
@@ -150,30 +163,30 @@ final class StatementsTest {
 
   @Test
   void aChangeThatNoTableTakesIsNamedAsInSql() {
-    assertRefused("ALTER TABLE CLUSTER BY; allowed: SET and UNSET TBLPROPERTIES, ADD, RENAME and ALTER COLUMN, COMMENT ON TABLE",
-        () -> TableChanges.patch(json(BEFORE), TableChange.clusterBy(new NamedReference[0])));
+    assertRefused("ALTER TABLE CLUSTER BY; allowed: SET and UNSET TBLPROPERTIES, ADD, DROP, RENAME and ALTER COLUMN, COMMENT ON TABLE",
+        () -> TableChanges.patch(json(BEFORE), HELD, TableChange.clusterBy(new NamedReference[0])));
     assertEquals("DROP CONSTRAINT", TableChanges.inSql("DropConstraint"));
   }
 
   @Test
   void aGroupIsNamedAsTablesAre() throws JsonProcessingException {
     assertSpec("{'colocateWith': 'web-shop/sales-eu'}",
-        TableChanges.patch(json(BEFORE), TableChange.setProperty("colocate_with", "WEB_SHOP/sales_eu")));
+        TableChanges.patch(json(BEFORE), HELD, TableChange.setProperty("colocate_with", "WEB_SHOP/sales_eu")));
   }
 
   @Test
   void propertiesChange() throws JsonProcessingException {
     assertSpec("{'recycleAfterSeconds': 5}",
-        TableChanges.patch(json(BEFORE), TableChange.setProperty("recycle_after_seconds", "5")));
-    assertSpec("{'colocateWith': '', 'recycleAfterSeconds': null}", TableChanges.patch(json(BEFORE),
+        TableChanges.patch(json(BEFORE), HELD, TableChange.setProperty("recycle_after_seconds", "5")));
+    assertSpec("{'colocateWith': '', 'recycleAfterSeconds': null}", TableChanges.patch(json(BEFORE), HELD,
         TableChange.removeProperty("colocate_with"), TableChange.removeProperty("recycle_after_seconds")));
-    assertSpec("{'retention': {'seconds': 5}, 'comment': 'new'}", TableChanges.patch(json(BEFORE),
+    assertSpec("{'retention': {'seconds': 5}, 'comment': 'new'}", TableChanges.patch(json(BEFORE), HELD,
         TableChange.setProperty("retention_seconds", "5"), TableChange.setProperty("comment", "new")));
     assertRefused("ALTER TABLE of property 'x'; allowed: colocate_with, replication_num, recycle_after_seconds, "
         + "retention_seconds, retention_snapshots, compaction_enabled, compaction_max_files_per_bucket",
-        () -> TableChanges.patch(json(BEFORE), TableChange.removeProperty("x")));
+        () -> TableChanges.patch(json(BEFORE), HELD, TableChange.removeProperty("x")));
     assertRefused("ALTER TABLE of property 'sorted_by', since files are sorted as they were written; use CREATE OR REPLACE "
         + "TABLE with CLUSTERED BY, SORTED BY and a query of all rows",
-        () -> TableChanges.patch(json(BEFORE), TableChange.setProperty("sorted_by", "k")));
+        () -> TableChanges.patch(json(BEFORE), HELD, TableChange.setProperty("sorted_by", "k")));
   }
 }

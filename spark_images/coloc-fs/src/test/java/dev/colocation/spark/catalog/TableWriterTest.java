@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.junit.jupiter.api.Test;
@@ -101,7 +102,7 @@ final class TableWriterTest {
 
   private void setReplicas(String wanted) {
     new TableWriter(this::answer, 60).change("shop", "orders", object -> TableChanges.patch(
-        object.path("spec"), TableChange.setProperty("replication_num", wanted)));
+        object.path("spec"), List.of(), TableChange.setProperty("replication_num", wanted)));
   }
 
   @Test

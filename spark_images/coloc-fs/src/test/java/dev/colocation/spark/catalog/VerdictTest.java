@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 /** The word in metrics follows the reason in the log. */
 final class VerdictTest {
   private static final ReadDecision.Switches USUAL =
-      new ReadDecision.Switches(false, ReadDecision.WhenUnstable.LIVE);
+      new ReadDecision.Switches(false, false, ReadDecision.WhenUnstable.LIVE);
 
   private static Verdict verdict(ReadDecision.Switches switches, Optional<GroupObject> group, String refusal) {
     return Verdict.of(ReadDecision.decide(switches, group, refusal, "", "", Set.of()));
@@ -27,7 +27,7 @@ final class VerdictTest {
 
   @Test
   void whenTheSessionWantsNone() {
-    ReadDecision.Switches off = new ReadDecision.Switches(true, ReadDecision.WhenUnstable.LIVE);
+    ReadDecision.Switches off = new ReadDecision.Switches(true, false, ReadDecision.WhenUnstable.LIVE);
     assertEquals(Verdict.DISABLED, verdict(off, Optional.empty(), ""));
   }
 
