@@ -1,4 +1,4 @@
-"""Every type that Spark can write, by every way in: it comes back equal, or is refused by name before anything is written."""
+"""Every type that Spark can write, by every way in: it comes back equal, or is refused by name."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -158,8 +158,8 @@ def test_tables_filled_with_rows(session: SparkSession, tables: ClusterTables, s
     tables.load(given, "filled")
     given.write.parquet(str(tmp_path / "rows"))
     read = session.readStream.schema(given.schema).parquet(str(tmp_path / "rows"))
-    write = read.writeStream.option("checkpointLocation", str(tmp_path / "at"))
-    write.trigger(availableNow=True).toTable(table).awaitTermination()
+    streamed = read.writeStream.option("checkpointLocation", str(tmp_path / "at"))
+    streamed.trigger(availableNow=True).toTable(table).awaitTermination()
     assert shown(session.table(table)) == sorted(shown(given) * 2)
     names = {name: f"c{number}" for number, name in enumerate(KEPT)}
     for condition in (
@@ -182,14 +182,16 @@ def test_what_files_cannot_hold(way: str, session: SparkSession) -> None:
 @pytest.mark.parametrize("way", MAKING)
 def test_user_defined_types(way: str, session: SparkSession) -> None:
     """Files would hold a vector as a plain struct, which no estimator takes; the error says how to keep it."""
-    vectors = session.createDataFrame([(1, Vectors.dense(1.0, 2.0)), (2, Vectors.sparse(2, {1: 4.0}))], ["k", "features"])
+    values = [(1, Vectors.dense(1.0, 2.0)), (2, Vectors.sparse(2, {1: 4.0}))]
+    vectors = session.createDataFrame(values, ["k", "features"])
+    refused = r"column features has the user-defined type .*VectorUDT, .*vector_to_array\(features\)"
     session.sql(f"DROP TABLE IF EXISTS {IN}.vectors")
     for rows in (vectors, vectors.selectExpr("k", "ARRAY(STRUCT(features)) AS features")):
-        with pytest.raises(Exception, match=r"column features has the user-defined type .*VectorUDT, .*vector_to_array\(features\)"):
+        with pytest.raises(Exception, match=refused):
             MAKING[way](session, f"{IN}.vectors", rows)
-    stored = vectors.select("k", vector_to_array("features").alias("features"))
+    stored = vectors.select("k", vector_to_array(F.col("features")).alias("features"))
     MAKING[way](session, f"{IN}.vectors", stored)
-    read = session.table(f"{IN}.vectors").select(array_to_vector("features").alias("features"))
+    read = session.table(f"{IN}.vectors").select(array_to_vector(F.col("features")).alias("features"))
     scaled = StandardScaler(inputCol="features", outputCol="scaled").fit(read)
     assert sorted(scaled.mean.toArray()) == [0.5, 3.0]
 

@@ -22,7 +22,8 @@ QUERIES = [
     "SELECT a.v, b.v FROM shop.a LEFT JOIN shop.b ON a.k = b.k AND a.j = b.j AND b.v > 20",
     "SELECT a.v, b.v FROM shop.a FULL JOIN shop.b ON b.j = a.j AND b.k = a.k",
     "SELECT v FROM shop.a WHERE NOT EXISTS (SELECT 1 FROM shop.b WHERE a.k = b.k AND a.j = b.j AND b.v > 20)",
-    "SELECT a.v, c.v FROM (SELECT k AS x, j, v FROM shop.a WHERE k < 2 OR isnan(k)) a JOIN shop.b c ON x = c.k AND a.j = c.j",
+    "SELECT a.v, c.v FROM (SELECT k AS x, j, v FROM shop.a WHERE k < 2 OR isnan(k)) a "
+    "JOIN shop.b c ON x = c.k AND a.j = c.j",
     "SELECT v, COUNT(*) OVER (PARTITION BY k, j) FROM shop.a",
     "SELECT string(k), j, COUNT(*) FROM shop.a GROUP BY k, j",
     "SELECT MAX(v), j FROM shop.a WHERE k <> 1.5 GROUP BY j, k",
