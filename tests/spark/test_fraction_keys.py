@@ -3,6 +3,7 @@
 import random
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import SparkSession
@@ -81,9 +82,19 @@ def test_equal_keys_have_one_bucket(name: str, bits: int, mode: str, spark: Spar
     given = [value >> (64 - bits) for value in (*ODD_BITS, *(chosen.getrandbits(64) for _ in range(2000)))]
     form = {64: ("<Q", "<d"), 32: ("<I", "<f")}[bits]
     values = [(struct.unpack(form[1], struct.pack(form[0], value))[0],) for value in given]
-    spark.conf.set("spark.sql.codegen.factoryMode", mode)
-    spark.conf.set("spark.sql.codegen.wholeStage", str(mode == "CODEGEN_ONLY").lower())
     rows = spark.createDataFrame(values, f"k {name}")
     compared = f"CASE WHEN ISNAN(k) THEN {name}('NaN') WHEN k = 0 THEN {name}('0.0') ELSE k END"
-    assert rows.where("ISNAN(k)").count() > 3
-    assert rows.where(f"HASH(k) <> HASH({compared})").count() == 0
+    whole_stage = {"spark.sql.codegen.wholeStage": str(mode == "CODEGEN_ONLY").lower()}
+    with configured(spark, {"spark.sql.codegen.factoryMode": mode, **whole_stage}):
+        assert rows.where("ISNAN(k)").count() > 3
+        assert rows.where(f"HASH(k) <> HASH({compared})").count() == 0
+
+
+@contextmanager
+def configured(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    """A session that stays the thread's active one would give its ways of evaluation to sessions of later tests."""
+    for key, value in values.items():
+        spark.conf.set(key, value)
+    yield
+    for key in values:
+        spark.conf.unset(key)
