@@ -7,6 +7,7 @@ import dev.colocation.spark.catalog.OptionsOfReads;
 import dev.colocation.spark.catalog.OptionsOfWrites;
 import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
+import dev.colocation.spark.catalog.RefusedChanges;
 import dev.colocation.spark.catalog.StreamAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
@@ -26,11 +27,11 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * TimeTravelSubqueries}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link ColumnsLeftOut}, {@link
- * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link NewestInStreams}, {@link PaddedInFiles},
- * {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when it is optimized, {@link FractionKeys} when
- * it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was,
- * each leaves plans as they are.
+ * TimeTravelSubqueries}, {@link RefusedChanges}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
+ * ColumnsLeftOut}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link
+ * NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when
+ * it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to
+ * be executed. Where Spark is not as it was, each leaves plans as they are.
  *
  * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -39,6 +40,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new TimeTravelSubqueries()));
+    UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new RefusedChanges()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new OptionsOfReads()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new OptionsOfWrites()));
