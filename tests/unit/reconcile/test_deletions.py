@@ -11,7 +11,7 @@ from colocation.model.table import ColocatedTableStatus, TableSnapshot
 from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.decide import decide
 from colocation.reconcile.evidence import Evidence
-from colocation.state.objects import ObservedTable
+from colocation.state.objects import ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
 
 from ..state.objects import GROUP_UID, MANIFEST, NOW, bucket, clone_job, seconds, table_report
@@ -195,6 +195,12 @@ LEFT = replace(held_by("node-3", ORDERS), manifest_present=False, buckets={}, su
 TWO_NODES: BucketSequence = (("node-1", "node-2"), ("node-1", "node-2"))
 
 
+def unbalanced(group: ObservedGroup) -> ObservedGroup:
+    """The group, in which nothing moves for evenness."""
+    assert group.spec is not None
+    return replace(group, spec=group.spec.model_copy(update={"balancing": Balancing(enabled=False)}))
+
+
 def left_behind(
     table: ObservedTable = ORDERS,
     rows: BucketSequence = TWO_NODES,
@@ -204,8 +210,7 @@ def left_behind(
 ) -> Observation:
     """Two nodes in the map, and what one that has left it still has."""
     group = settled_group((table,), recycled, rows)
-    assert group.spec is not None
-    group = replace(group, spec=group.spec.model_copy(update={"balancing": Balancing(enabled=balanced)}))
+    group = group if balanced else unbalanced(group)
     whole = {number: bucket("complete") for number in range(2)}
     told = {
         "node-1": replace(held_by("node-1", table), buckets=whole),
@@ -290,9 +295,17 @@ def with_an_unconfirmed_replica() -> Observation:
     return found
 
 
+def with_a_node_down() -> Observation:
+    """Node 2 held everything when its agent was heard last; nobody knows whether it will again."""
+    observation = left_behind()
+    nodes = tuple(replace(one, ready=one.name != "node-2") for one in observation.nodes)
+    return replace(observation, nodes=nodes)
+
+
 @pytest.mark.parametrize(
     "observation",
     [
+        pytest.param(with_a_node_down(), id="a node of the map is down"),
         pytest.param(with_an_empty_bucket(), id="the map names the node"),
         pytest.param(left_behind(balanced=True), id="a move goes there"),
         pytest.param(replace(left_behind(), clone_jobs=(clone_job(),)), id="a clone runs there"),
@@ -307,3 +320,38 @@ def test_what_a_node_cannot_tell_from_garbage_stays_where_it_may_be_wanted(obser
     """By its node, which tells garbage once it has the manifest; by another group; or as the last whole copy."""
     found = actions_of(decided(observation), DropBucket)
     assert [drop.bucket for drop in found if drop.node == "node-3"] == []
+
+
+def leaving_with_a_surplus(names_of_others: tuple[str, ...]) -> Observation:
+    """Node 2 holds bucket 0 beside the map: of a table that leaves the group, and of these others."""
+    tables = (ORDERS, *(settled_table(name) for name in names_of_others))
+    rows: BucketSequence = (("node-1", "node-3"), ("node-1", "node-3"))
+    group = settled_group(tables, rows=rows)
+    members = tuple(
+        one.model_copy(update={"leaving": one.uid == ORDERS.identity.uid}) for one in group.status.members
+    )
+    group = unbalanced(replace(group, status=group.status.model_copy(update={"members": members})))
+    views = {name: agent_view(group, tables, [held_by(name, one, rows) for one in tables]) for name in NODES}
+    more = [replace(held_by("node-2", one), buckets={0: bucket("complete")}) for one in tables]
+    views["node-2"] = agent_view(group, tables, more)
+    return observe(group, tables, views)
+
+
+@pytest.mark.parametrize("others", [(), ("lines",)], ids=["alone", "with another table"])
+def test_what_leaves_the_group_is_not_dropped_with_the_rest(others: tuple[str, ...]) -> None:
+    """An order names the tables that stay; there is none where nothing of them lies."""
+    found = actions_of(decided(leaving_with_a_surplus(others)), DropBucket)
+    named = {table.directory for drop in found for table in drop.tables}
+    assert named == {settled_table(name).directory for name in others}
+
+
+def test_a_replica_beside_the_map_without_any_file_is_dropped_too() -> None:
+    """No table leaves: the node may hold no more than a manifest, and then it is not surplus any more."""
+    tables = (ORDERS, LINES)
+    rows: BucketSequence = (("node-1", "node-3"), ("node-1", "node-3"))
+    group = unbalanced(settled_group(tables, rows=rows))
+    views = {name: agent_view(group, tables, [held_by(name, one, rows) for one in tables]) for name in NODES}
+    damaged = replace(held_by("node-2", ORDERS), buckets={0: replace(bucket("corrupt"), files_held=0)})
+    views["node-2"] = agent_view(group, tables, [damaged])
+    found = actions_of(decided(observe(group, tables, views)), DropBucket)
+    assert {(drop.node, drop.bucket) for drop in found} == {("node-2", 0)}

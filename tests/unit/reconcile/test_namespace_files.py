@@ -209,6 +209,13 @@ def test_what_no_group_needs_goes_and_what_is_in_doubt_stays() -> None:
     assert (server.claims, server.volumes) == ({}, {})
 
 
+@pytest.mark.parametrize("found", [claim("elsewhere", is_ours=False), claim("elsewhere", is_deleting=True)])
+def test_a_claim_of_others_is_not_deleted(found: ObservedClaim) -> None:
+    """A tenant's own claim may have our name in a namespace without groups; one that goes already needs no order."""
+    server = Server({"elsewhere": found})
+    assert [one for one in files_actions(server.observed(Observation(NOW))) if isinstance(one, DeleteDataClaim)] == []
+
+
 @pytest.mark.parametrize(
     ("server", "said"),
     [
