@@ -360,7 +360,9 @@ class _Pass:
         if recovery:
             orders = (*orders, *recovery.orders)
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
-        written = self._status_of_table(TableFacts(table, group, refusal, transfer, recovery, fault))
+        written = self._status_of_table(
+            TableFacts(table, group, refusal, transfer, recovery, fault, uid in index.membership.staying)
+        )
         return (Scope(name, written), *_single("restore", orders)) if written or orders else ()
 
     def _status_of_table(self, facts: TableFacts) -> tuple[Action, ...]:
@@ -375,7 +377,7 @@ class _Pass:
         return self.memo.of(
             ("table", uid),
             (
-                *(table, group, facts.refusal, facts.transfer, facts.recovery, facts.fault),
+                *(table, group, facts.refusal, facts.transfer, facts.recovery, facts.fault, facts.is_staying),
                 *(membership.memories.get(uid), wanted, orphans, namespace_uid, is_over),
             ),
             lambda: tuple(table_actions(self.observation, membership, facts)),

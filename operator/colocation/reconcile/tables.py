@@ -34,7 +34,7 @@ class TableFacts:
     """One table with all that a pass knows of it.
 
     ``group`` places it after this pass. ``transfer``: it moves to another one. ``recovery``: it is brought back.
-    ``fault``: nothing can be made of what its status says.
+    ``fault``: nothing can be made of what its status says. ``is_staying``: see ``Membership.staying``.
     """
 
     table: ObservedTable
@@ -43,6 +43,7 @@ class TableFacts:
     transfer: Transfer | None
     recovery: Recovery | None
     fault: Refusal | None = None
+    is_staying: bool = False
 
 
 def missing_groups(membership: Membership) -> Iterator[CreateGroup]:
@@ -147,7 +148,11 @@ def _status(
 
 def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
     if refusal:
-        yield Verdict(ConditionType.READY, False, refusal.reason, refusal.message)
+        if facts.is_staying and facts.group and facts.group.status.backends_per_bucket_seq:
+            message = f"it stays in group {_name(facts)}, where reads and loads go on"
+            yield Verdict(ConditionType.READY, True, Reason.RECONCILED, message)
+        else:
+            yield Verdict(ConditionType.READY, False, refusal.reason, refusal.message)
         yield Verdict(ConditionType.ACCEPTED, False, refusal.reason, refusal.message)
         return
     name = _name(facts)

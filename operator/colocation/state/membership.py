@@ -25,6 +25,8 @@ class Membership:
     """``members``: (namespace, group) -> the tables that the group places.
 
     ``refusals``: table uid -> why its spec is not carried out; such a table stays where it is.
+    ``staying``: uids of the tables that may not move to the group that they name, and fit the one that places them:
+    reads and loads go on there.
     ``arriving``: group -> the tables that move to it and are placed by another one until their files are here.
     ``orphans``: (namespace, group) that does not exist -> the tables that name it, the first made first.
     ``wanted``: table uid -> the group that its spec names, whether it exists or not; not one that is closed to it.
@@ -34,6 +36,7 @@ class Membership:
     members: Mapping[GroupKey, tuple[ObservedTable, ...]]
     arriving: Mapping[GroupKey, tuple[ObservedTable, ...]]
     refusals: Mapping[str, Refusal]
+    staying: frozenset[str]
     orphans: Mapping[GroupKey, tuple[ObservedTable, ...]]
     wanted: Mapping[str, GroupKey]
     memories: Mapping[str, TableMemory]
@@ -61,6 +64,7 @@ def memberships(observation: Observation, memo: Memo | None = None) -> Membershi
         members=_by_name(sorting.members),
         arriving=_by_name(sorting.arriving),
         refusals=sorting.refusals,
+        staying=frozenset(sorting.staying),
         orphans={key: tuple(found) for key, found in sorting.orphans.items()},
         wanted=sorting.wanted,
         memories=sorting.memories,
@@ -78,6 +82,7 @@ class _Sorting:
         self.arriving: dict[GroupKey, list[ObservedTable]] = {}
         self.orphans: dict[GroupKey, list[ObservedTable]] = {}
         self.refusals: dict[str, Refusal] = {}
+        self.staying: set[str] = set()
         self.wanted: dict[str, GroupKey] = {}
         self.memories: dict[str, TableMemory] = {}
 
@@ -99,6 +104,8 @@ class _Sorting:
         if key is not None and _is_open(group, key, table):
             self.wanted[uid] = key
         place = current.key if current else key if refusal is None else None
+        if (refusal is not None or group is None) and self._fits_where_it_is(placed, key):
+            self.staying.add(uid)
         if refusal is not None:
             self.refusals[uid] = refusal
         elif key is not None and group is None:
@@ -113,6 +120,14 @@ class _Sorting:
             (placed, table, taken_by, refusal is None),
             lambda: _next_memory(placed, table, taken_by) if refusal is None else _kept_memory(placed, table),
         )
+
+    def _fits_where_it_is(self, placed: Placement, wanted: GroupKey | None) -> bool:
+        """Whether nothing but the group that the spec names is against it: the columns are those accepted last, too."""
+        table, current = placed.table, placed.group
+        if not placed.is_remembered or current is None or current.key == wanted or table.spec is None:
+            return False
+        is_known = table.status.columns == table.spec.columns
+        return is_known and self._refusal(placed, current.key, current) is None
 
     def _refusal(self, placed: Placement, key: GroupKey | None, group: ObservedGroup | None) -> Refusal | None:
         table = placed.table

@@ -72,6 +72,8 @@ async def test_change_that_does_not_fit_changes_nothing() -> None:
     assert story.cluster.table("orders").status.group == "sales"
     assert story.cluster.group("sales").status.tables == ("customers", "orders")
     assert story.places_of("orders") == before
+    ready = story.condition("orders", "Ready")
+    assert ready[0] == "True" and "stays in group sales, where reads and loads go on" in ready[2]
 
     lost = story.cluster.group("sales").status.nodes[0]
     story.cluster.remove_node(lost)
@@ -177,3 +179,40 @@ async def test_group_of_another_namespace() -> None:
     writes = [one for one in story.cluster.performed if isinstance(one, WriteConfigMap)]
     [owner] = next(one.owners for one in writes if one.content.placement.namespace == "lake")
     assert (owner.kind, owner.name) == ("ColocatedTable", "clicks")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"columns": [{"name": "k", "type": "bigint"}, {"name": "more", "type": "int"}]}, id="columns"),
+        pytest.param({"replicas": 3}, id="replicas that its own group does not have"),
+    ],
+)
+async def test_change_that_does_not_fit_its_own_group_either_stops_loads(spec: dict[str, object]) -> None:
+    """Files may only have the columns that were accepted."""
+    story = await two_groups()
+    story.cluster.add_group("wide", buckets=8)
+    story.cluster.edit_table("orders", colocateWith="wide", **spec)
+    await story.passes()
+    assert story.condition("orders", "Accepted")[0] == story.condition("orders", "Ready")[0] == "False"
+    assert story.cluster.table("orders").status.group == "sales"
+
+
+async def test_loads_go_on_where_the_group_that_is_named_does_not_exist() -> None:
+    """It is of another namespace, so no table makes it."""
+    story = await two_groups()
+    story.cluster.edit_table("orders", colocateWith="nowhere/group")
+    await story.passes()
+    assert story.cluster.table("orders").status.group == "sales"
+    assert (story.condition("orders", "Accepted")[0], story.condition("orders", "Ready")[0]) == ("False", "True")
+
+
+async def test_a_table_that_says_more_replicas_than_the_group_it_is_to_move_to_stays_and_takes_loads() -> None:
+    """N11: it had left its group, which makes it say them, and was moved later by colocateWith alone."""
+    story = await two_groups()
+    story.cluster.add_group("narrow", replicas=1)
+    replicas = story.cluster.group("sales").spec.replicas
+    story.cluster.edit_table("orders", colocateWith="narrow", replicas=replicas)
+    await story.passes()
+    assert story.condition("orders", "Accepted")[:2] == ("False", "SchemaMismatch")
+    assert (story.condition("orders", "Ready")[0], story.cluster.table("orders").status.group) == ("True", "sales")

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.MissingNode;
 import dev.colocation.spark.fs.Manifest;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -216,18 +217,36 @@ public record TableObject(
     }
   }
 
-  /** Why the operator refused it, or that it has not judged it yet; empty when it is accepted, or its status was spoilt. */
+  /**
+   * Why the table takes no reads and changes, or that it is not judged yet; empty when it does, or its status was spoilt.
+   *
+   * <p>A table that may not move to the group that it names goes on in its old one: it is not accepted, and ready.
+   */
   public static String refusal(JsonNode status) {
+    JsonNode ready = condition(status, "Ready");
+    return ready.path("status").asText().equals("True") ? "" : judgement(status);
+  }
+
+  /** What the operator has against the spec as it is; empty when it accepts it, or the status was spoilt. */
+  static String judgement(JsonNode status) {
     if (status.path("accepted").isBoolean() && status.path("accepted").asBoolean()) {
       return "";
     }
+    JsonNode accepted = condition(status, "Accepted");
+    if (accepted.isMissingNode()) {
+      return "the operator has not accepted it yet";
+    }
+    String reason = accepted.path("reason").asText();
+    return reason.equals("InvalidStatus") ? "" : reason + ": " + accepted.path("message").asText();
+  }
+
+  private static JsonNode condition(JsonNode status, String type) {
     for (JsonNode condition : status.path("conditions")) {
-      if (condition.path("type").asText().equals("Accepted")) {
-        String reason = condition.path("reason").asText();
-        return reason.equals("InvalidStatus") ? "" : reason + ": " + condition.path("message").asText();
+      if (condition.path("type").asText().equals(type)) {
+        return condition;
       }
     }
-    return "the operator has not accepted it yet";
+    return MissingNode.getInstance();
   }
 
   /**

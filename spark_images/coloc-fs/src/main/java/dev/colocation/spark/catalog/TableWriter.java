@@ -247,7 +247,7 @@ final class TableWriter {
     while (System.nanoTime() < deadline) {
       JsonNode status = read(namespace, name).map(object -> object.path("status")).orElse(JSON.createObjectNode());
       if (status.path("observedGeneration").asLong() >= generation && status.path("accepted").isBoolean()) {
-        return status.path("accepted").asBoolean() ? "" : TableObject.refusal(status);
+        return TableObject.judgement(status);
       }
       pause();
     }

@@ -88,6 +88,17 @@ final class ObjectsTest {
         + "'reason': 'SchemaMismatch', 'message': '10 should be 8'}]").refusal());
   }
 
+  /** It stays in its group, where it is ready; who changed the spec is told all the same. */
+  @Test
+  void aRefusedMoveStopsNoLoads() throws JsonProcessingException {
+    String refused = "'accepted': false, 'conditions': [{'type': 'Ready', 'status': '%s', 'reason': 'Reconciled'}, "
+        + "{'type': 'Accepted', 'status': 'False', 'reason': 'SchemaMismatch', 'message': '3 should be 2'}]";
+    assertEquals("", table("", refused.replace("%s", "True")).refusal());
+    assertEquals("SchemaMismatch: 3 should be 2", table("", refused.replace("%s", "False")).refusal());
+    JsonNode status = new ObjectMapper().readTree(("{" + refused.replace("%s", "True") + "}").replace('\'', '"'));
+    assertEquals("SchemaMismatch: 3 should be 2", TableObject.judgement(status));
+  }
+
   /** Its rows are in the recycle bin: an answer without them would be wrong. */
   @ParameterizedTest
   @CsvSource(delimiter = '|', quoteCharacter = '"', value = {
