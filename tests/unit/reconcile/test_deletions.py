@@ -322,8 +322,8 @@ def test_what_a_node_cannot_tell_from_garbage_stays_where_it_may_be_wanted(obser
     assert [drop.bucket for drop in found if drop.node == "node-3"] == []
 
 
-def leaving_with_a_surplus(names_of_others: tuple[str, ...]) -> Observation:
-    """Node 2 holds bucket 0 beside the map: of a table that leaves the group, and of these others."""
+def leaving_with_a_surplus(names_of_others: tuple[str, ...], state: str | None = "complete") -> Observation:
+    """Node 2 holds bucket 0 beside the map: of a table that leaves the group, and of these others in this state."""
     tables = (ORDERS, *(settled_table(name) for name in names_of_others))
     rows: BucketSequence = (("node-1", "node-3"), ("node-1", "node-3"))
     group = settled_group(tables, rows=rows)
@@ -332,7 +332,8 @@ def leaving_with_a_surplus(names_of_others: tuple[str, ...]) -> Observation:
     )
     group = unbalanced(replace(group, status=group.status.model_copy(update={"members": members})))
     views = {name: agent_view(group, tables, [held_by(name, one, rows) for one in tables]) for name in NODES}
-    more = [replace(held_by("node-2", one), buckets={0: bucket("complete")}) for one in tables]
+    more = [replace(held_by("node-2", one), buckets={0: bucket(state)}) for one in tables]
+    more[0] = replace(more[0], buckets={0: bucket("complete")})
     views["node-2"] = agent_view(group, tables, more)
     return observe(group, tables, views)
 
@@ -343,6 +344,11 @@ def test_what_leaves_the_group_is_not_dropped_with_the_rest(others: tuple[str, .
     found = actions_of(decided(leaving_with_a_surplus(others)), DropBucket)
     named = {table.directory for drop in found for table in drop.tables}
     assert named == {settled_table(name).directory for name in others}
+
+
+def test_no_order_goes_where_only_what_leaves_the_group_lies() -> None:
+    """It would change nothing, and be given again with every pass."""
+    assert actions_of(decided(leaving_with_a_surplus(("lines",), None)), DropBucket) == []
 
 
 def test_a_replica_beside_the_map_without_any_file_is_dropped_too() -> None:

@@ -56,10 +56,16 @@ def recovery(observation: Observation) -> Recovery:
     return found
 
 
-def holding(files: str, files_wanted: int = 2) -> AgentView:
+def holding(files: str, files_wanted: int = 2, **held: object) -> AgentView:
     """A node that has some of two files of each bucket; ``files``: a digit for each, the last one first."""
     part = BucketReport("partial", files_wanted, 1, 100, 50, held_files=f"{int(files, 2):x}" if files else "")
-    return told("node-x", buckets=dict.fromkeys(range(len(MAP)), part))
+    return told("node-x", buckets=dict.fromkeys(range(len(MAP)), part), **held)
+
+
+def without_node_2(observation: Observation) -> Observation:
+    """Its Node is not ready; what its agent said last is known."""
+    nodes = tuple(replace(one, ready=one.name != "node-2") for one in observation.nodes)
+    return replace(observation, nodes=nodes)
 
 
 NOTHING = told("node-x", buckets={})
@@ -80,6 +86,12 @@ UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("")), {"homeless"}, id="one does not say which"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("10", files_wanted=10**12)), {"homeless"},
                      id="one says nonsense"),
+        pytest.param(without_node_2(coming_back(node_1=holding("01"), node_2=holding("10"), node_3=NOTHING)),
+                     {"homeless"}, id="the other half is on a node that is down"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=holding("10", manifest="b" * 64), node_3=NOTHING),
+                     {"homeless"}, id="the other half is of another snapshot"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=holding("10", manifest_present=False), node_3=NOTHING),
+                     {"homeless"}, id="the other half is on a node without the manifest"),
         pytest.param(coming_back(node_1=holding("01"), node_2=NAMELESS, node_3=NOTHING), set(),
                      id="one cannot name its files: it comes back as it was, to be repaired"),
         pytest.param(coming_back(node_1=holding("01"), node_2=NAMELESS, node_3=replace(NOTHING, silent_since=NOW)),

@@ -10,7 +10,9 @@ from colocation.model.members import RecycledTable
 from colocation.model.names import table_directory
 from colocation.reconcile.actions import RestoreTable
 from colocation.reconcile.bins import lying_of
-from colocation.reconcile.strays import strays_of
+from colocation.reconcile.recovery import Recovery
+from colocation.reconcile.strays import stray_orders, strays_of
+from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
 from colocation.state.observation import Observation
@@ -84,3 +86,21 @@ def test_only_a_disk_that_takes_writes_is_asked(reason: str, takes: bool) -> Non
 def test_another_disk_than_the_nodes_is_asked_nothing() -> None:
     """Nobody accepted it."""
     assert {one.node for one in orders_of(on_disk(lacking(STRAY), "node-3", "1" * 16))} == {"node-1", "node-2"}
+
+
+def test_a_table_that_comes_back_takes_any_folder_with_the_snapshot_that_its_group_remembers() -> None:
+    """The record is the operator's own: the manifest need not be of the table's uid. Not before the record knows it."""
+    group = settled_group(())
+    record = RecycledTable(
+        namespace="shop", name="orders", uid="88888888-old", deleted_at="2026-11-21T00:00:00Z",
+        purge_at="2099-11-22T00:00:00Z", snapshot=ORDERS.status.snapshot, recovery_uids=(ORDERS.identity.uid,),
+    )  # fmt: skip
+    recovery = Recovery(ORDERS, record, group, (), (), (0,), (), is_coming=False)
+    observation = lacking(STRAY)
+    index, lying = TableIndex(observation, memberships(observation)), lying_of(observation)
+    strays, reports = strays_of(index, lying), TableReports(observation)
+    found = list(stray_orders(index, reports, lying, strays, ORDERS, recovery))
+    assert {(one.node, one.uid) for one in found} == {(node, "") for node in NODES}
+    for change in ({"homeless": ()}, {"unheard": ("node-1",)}, {"awaited": (found[0],)},
+                   {"record": record.model_copy(update={"recovery_uids": ()})}):  # fmt: skip
+        assert list(stray_orders(index, reports, lying, strays, ORDERS, replace(recovery, **change))) == []
