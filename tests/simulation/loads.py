@@ -117,7 +117,7 @@ class Load:
 
     def _read(self) -> JsonObject:
         table = self._world.api.find(TABLES, *self._key)
-        if table is None or not takes_loads(table.get("status", {})):
+        if table is None or not table.get("status", {}).get("accepted"):
             raise GaveUp("there is no such table, or it is not accepted")
         return table
 
@@ -238,9 +238,3 @@ def roll_back(world: "World", namespace: str, name: str) -> bool:
 
 def _snapshot(table: JsonObject) -> object:
     return table.get("status", {}).get("snapshot")
-
-
-def takes_loads(status: JsonObject) -> bool:
-    """As the loaders of Spark judge it (``TableObject.refusal``)."""
-    ready = next((one["status"] for one in status.get("conditions", ()) if one["type"] == "Ready"), "")
-    return bool(status.get("accepted")) or ready == "True"
