@@ -44,7 +44,7 @@ KEPT = {
     "ARRAY<INTERVAL DAY>": "ARRAY(INTERVAL '3' DAY, NULL)",
     "ARRAY<MAP<STRING, STRUCT<a: INT, b: CHAR(2)>>>": "ARRAY(MAP('x', NAMED_STRUCT('a', 1, 'b', 'y')))",
     "STRUCT<`b c`: INT, `d>`: STRING>": "NAMED_STRUCT('b c', 1, 'd>', 'y')",
-    "STRUCT<a: INT COMMENT 'it''s', s: ARRAY<STRUCT<b: STRING COMMENT 'of, this: >'>>>":
+    "STRUCT<a: INT COMMENT 'it\\'s', s: ARRAY<STRUCT<b: STRING COMMENT 'of, this: >'>>>":
         "NAMED_STRUCT('a', 1, 's', ARRAY(NAMED_STRUCT('b', 'x')))",
 }  # fmt: skip
 """Types, and a value of each."""
