@@ -13,7 +13,7 @@ from .failing import do_nothing
 from .history import INVOKE, History
 from .plan import Step
 from .session import Session
-from .work import Work, refusing
+from .work import Work, refusing, stays_for_its_replicas
 
 G = "group-3"
 
@@ -158,3 +158,19 @@ def test_only_groups_whose_replicas_keep_a_table_out(
     groups: list[dict[str, Any]] = [{"metadata": {"name": "base"}, "spec": {"replicas": replicas}}]
     tables = [{"spec": {"colocateWith": named}, "status": {"accepted": accepted}}]
     assert refusing(groups, tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "of_group", "ready", "expected"),
+    [
+        pytest.param(3, 2, "True", True, id="it says other replicas than the group, and stays where it is"),
+        pytest.param(3, 2, "False", False, id="it takes no loads where it is"),
+        pytest.param(2, 2, "True", False, id="the group has as many"),
+        pytest.param(None, 2, "True", False, id="it says none"),
+    ],
+)
+def test_a_table_of_other_replicas_stays(own: int | None, of_group: int, ready: str, expected: bool) -> None:
+    """It was brought back in no group, where its spec has to say how many it has."""
+    spec = {"colocateWith": G} | ({} if own is None else {"replicas": own})
+    table = {"spec": spec, "status": {"accepted": False, "conditions": [{"type": "Ready", "status": ready}]}}
+    assert stays_for_its_replicas(table, groups(of_group)) is expected

@@ -15,7 +15,7 @@ from .cluster_view import ApiAway
 from .disks import ASIDE, Disks, unplaced
 from .history import SEEN, Event, History
 from .judge_rows import SETTLED
-from .work import Work, is_where_it_should_be
+from .work import Work, is_where_it_should_be, stays_for_its_replicas
 
 LOOK_SECONDS = 3.0
 LOOKS_BETWEEN_MEMORY = 7
@@ -77,7 +77,7 @@ class Watch:
         """Why all is not well at this moment."""
         try:
             event = self.look()
-            _, tables = cluster_view.groups_and_tables()
+            groups, tables = cluster_view.groups_and_tables()
         except ApiAway as error:
             return [f"the API server is away: {error}"]
         found = list(event.detail["trouble"])
@@ -88,6 +88,8 @@ class Watch:
             found += [f"group {name} lacks {missing}" for missing in lacking(group)[:3]]
         for table in tables:
             status = table.get("status", {})
+            if stays_for_its_replicas(table, groups):
+                continue
             if not status.get("accepted"):
                 said = next((one["message"] for one in status.get("conditions", ()) if one["type"] == "Accepted"), "")
                 found.append(f"table {table['metadata']['name']} is not accepted: {said}")

@@ -9,7 +9,7 @@ import json
 import math
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
@@ -360,6 +360,19 @@ def is_where_it_should_be(table: dict[str, Any]) -> bool:
     """Whether a table is in the group that its spec names, if it names one."""
     named = table["spec"].get("colocateWith")
     return not named or named == table.get("status", {}).get("group")
+
+
+def stays_for_its_replicas(table: dict[str, Any], groups: Iterable[dict[str, Any]]) -> bool:
+    """Whether a table is rightly kept out of the group that it names, and takes loads where it is.
+
+    One that was brought back while in no group has the number of replicas in its spec, and only ``colocateWith`` of it
+    was changed since.
+    """
+    replicas = {group["metadata"]["name"]: group["spec"]["replicas"] for group in groups}
+    named, status = replicas.get(table["spec"].get("colocateWith")), table.get("status", {})
+    is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
+    differs = named is not None and table["spec"].get("replicas", named) != named
+    return differs and is_ready and not status.get("accepted")
 
 
 def error_of_application(said: str) -> str:
