@@ -11,10 +11,14 @@ public sealed interface Change permits NewFiles, Rewrite, DropPartitions, DropCo
   String label();
 
   /** New files, which the nodes must hold before the commit. */
-  List<DataFile> files();
+  default List<DataFile> files() {
+    return List.of();
+  }
 
   /** Number of buckets that the new files were made for; empty for changes that make no files. */
-  OptionalInt madeForBuckets();
+  default OptionalInt madeForBuckets() {
+    return OptionalInt.empty();
+  }
 
   /** Whether files that are there may stay, so that the new ones must be of their layout. */
   boolean keepsFiles();

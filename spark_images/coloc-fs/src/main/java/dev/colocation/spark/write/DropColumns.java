@@ -1,23 +1,12 @@
 package dev.colocation.spark.write;
 
 import java.util.List;
-import java.util.OptionalInt;
 
 /** All files stay, under a definition with fewer columns. Files that have one of these do not fit it: then it is refused. */
 public record DropColumns() implements Change {
   @Override
   public String label() {
     return "drop-columns";
-  }
-
-  @Override
-  public List<DataFile> files() {
-    return List.of();
-  }
-
-  @Override
-  public OptionalInt madeForBuckets() {
-    return OptionalInt.empty();
   }
 
   @Override

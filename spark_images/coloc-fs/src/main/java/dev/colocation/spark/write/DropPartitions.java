@@ -2,7 +2,6 @@ package dev.colocation.spark.write;
 
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalInt;
 
 /**
  * Partitions go with all rows that are in them at the commit, as with SQL's DROP PARTITION.
@@ -17,16 +16,6 @@ public record DropPartitions(List<Map<String, String>> partitions) implements Ch
   @Override
   public String label() {
     return "drop-partitions";
-  }
-
-  @Override
-  public List<DataFile> files() {
-    return List.of();
-  }
-
-  @Override
-  public OptionalInt madeForBuckets() {
-    return OptionalInt.empty();
   }
 
   @Override
