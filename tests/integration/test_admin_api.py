@@ -173,11 +173,12 @@ def test_mark_stays_until_it_is_taken_back(api: AdminApi) -> None:
 
 
 def until_it_serves(api: AdminApi) -> None:
-    """Until the operator that was started again has made its first pass."""
-    health = f"http://127.0.0.1:{api.installation.health_port}/readyz"
+    """Until the operator that was started again leads and has made its first pass."""
+    url = f"https://127.0.0.1:{api.port}/api/colocate"
     subprocess.run(
-        ["curl", "-sf", "-o", "/dev/null", "--retry", "100", "--retry-all-errors", "--retry-delay", "1", health],
-        check=True, timeout=60,
+        ["curl", "-skf", "-o", "/dev/null", "--retry", "100", "--retry-all-errors", "--retry-delay", "1",
+         "-H", f"Authorization: Bearer {api.tokens['admin']}", url],
+        check=True, timeout=120,
     )  # fmt: skip
 
 
