@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..model.base import Frozen
-from ..model.conditions import Reason
+from ..model.conditions import APPLY_KINDS, Reason
 from ..model.names import LEASE_DURATION_SECONDS
 from ..model.snapshot import Snapshot
 
@@ -114,13 +114,12 @@ Check = Callable[[Facts], Iterator[Verdict]]
 
 def check_kinds(facts: Facts) -> Iterator[Verdict]:
     """The kinds are installed, and know the fields that this command knows."""
-    apply = "kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
     for plural, fields in (facts.missing_fields or {}).items():
         if fields is None:
-            advice = f"install the operator: {INSTALL}; or {apply}"
+            advice = f"install the operator: {INSTALL}; or {APPLY_KINDS}"
             yield "error", f"the cluster does not know {plural}.colocation.dev", advice
         elif fields:
-            yield "warning", f"{plural} lack {', '.join(fields)}: the kind is of an older release", apply
+            yield "warning", f"{plural} lack {', '.join(fields)}: the kind is of an older release", APPLY_KINDS
 
 
 def check_rights(facts: Facts) -> Iterator[Verdict]:

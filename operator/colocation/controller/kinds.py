@@ -30,7 +30,10 @@ class Kinds:
     def lost_fields(self) -> tuple[str, ...]:
         """Fields of statuses that the API server does not keep: ``colocationgroups status.x``."""
         return tuple(
-            f"{plural} {field}" for plural, fields in self.missing.items() for field in fields if field[:7] == "status."
+            f"{plural} {field}"
+            for plural, fields in self.missing.items()
+            for field in fields
+            if field.startswith("status.")
         )
 
     async def look(self) -> None:

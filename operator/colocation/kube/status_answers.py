@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..model.conditions import APPLY_KINDS
 from ..state.objects import Identity
 
 logger = logging.getLogger(__name__)
@@ -69,8 +70,8 @@ class StatusAnswers:
             self._reported.add(fields)
             logger.warning(
                 "%s/%s: the API server does not keep what was written to %s: the CRDs are older than this operator "
-                "(kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/), or a webhook "
-                "changes it", subject.namespace, subject.name, ", ".join(sorted(fields)[:MAX_NAMED_FIELDS]),
+                "(%s), or a webhook changes it",
+                subject.namespace, subject.name, ", ".join(sorted(fields)[:MAX_NAMED_FIELDS]), APPLY_KINDS,
             )  # fmt: skip
 
 

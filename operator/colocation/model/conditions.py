@@ -11,6 +11,9 @@ from pydantic import Field
 from .base import Observed, Shared
 from .times import Time
 
+APPLY_KINDS = "kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
+"""What to do about CRDs that are older than the operator: Helm never changes them."""
+
 
 class Condition(Observed):
     """metav1.Condition. ``status`` is ``True``, ``False`` or ``Unknown``; times are RFC 3339, UTC."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..model.conditions import Condition, ConditionType, Reason
+from ..model.conditions import APPLY_KINDS, Condition, ConditionType, Reason
 from ..model.group import (
     MAX_LISTED_UNSTABLE_BUCKETS,
     BucketSequence,
@@ -263,7 +263,7 @@ def kinds_message(lost_fields: tuple[str, ...]) -> str:
     more = f" and {len(lost_fields) - MAX_NAMED_FIELDS} more" if len(lost_fields) > MAX_NAMED_FIELDS else ""
     return (
         f"the cluster's CRDs are older than the operator and do not keep {named}{more}: nothing is deleted from disks. "
-        "Apply this release's: kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
+        f"Apply this release's: {APPLY_KINDS}"
     )
 
 
