@@ -9,7 +9,7 @@ from pathlib import Path
 from colocation.agent.authorizer import Access, CachedAuthorizer, Identity
 from colocation.agent.server import running_agent
 from colocation.agent.settings import Settings
-from colocation.logs import configure
+from colocation.common.logs import configure
 
 
 class Everybody:

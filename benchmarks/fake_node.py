@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.control_plane_objects import BUCKETS, GIB, PARTITIONS
-from colocation.waiting import set_within
+from colocation.common.waiting import set_within
 
 Json = dict[str, Any]
 

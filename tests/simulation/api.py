@@ -10,6 +10,7 @@ from email.utils import format_datetime
 from random import Random
 from typing import Any
 
+from colocation.common.server_clock import ServerClock
 from colocation.kube.api import (
     GROUPS,
     JOBS,
@@ -22,7 +23,6 @@ from colocation.kube.api import (
     NotFound,
     Resource,
 )
-from colocation.server_clock import ServerClock
 from colocation.state.parse import format_time
 
 JsonObject = dict[str, Any]

@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from colocation.common.server_clock import ServerClock
 from colocation.controller import full_lists
 from colocation.controller import operator as process
 from colocation.controller.clock import SteadyClock
@@ -22,7 +23,6 @@ from colocation.controller.settings import Settings
 from colocation.kube.api import EVENTS, GROUPS, NODES, TABLES, Resource
 from colocation.kube.inventories import Inventories
 from colocation.model.conditions import Reason
-from colocation.server_clock import ServerClock
 
 from .api import ApiClient, ApiFaults, Event
 from .network import AgentCalls, QuestionChannel

@@ -11,8 +11,8 @@ import pytest
 import urllib3
 from kubernetes.client import ApiException
 
+from colocation.common.sign_of_life import CACHE_SECONDS, OperatorLife
 from colocation.model.freshness import CURRENT
-from colocation.sign_of_life import CACHE_SECONDS, OperatorLife
 
 NOW = datetime(2026, 11, 21, 4, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from aiohttp import web
 
+from ..common.review_bounds import PEER_BOUNDS, Askers, TooManyReviews
 from ..kube.api import Api, ApiError
 from ..kube.reviews import Caller
 from ..model.limits import MAX_MAP_BYTES
-from ..review_bounds import PEER_BOUNDS, Askers, TooManyReviews
 from ..state.objects import ObservedGroup
 from .access import caller_of, require
 from .answers import answer, refused

@@ -6,7 +6,7 @@ import sys
 
 from kubernetes.aio.config import ConfigException
 
-from colocation.logs import configure
+from colocation.common.logs import configure
 
 from .authorizer import CachedAuthorizer
 from .certificate_requests import KubernetesCertificateRequests

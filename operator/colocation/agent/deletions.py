@@ -8,7 +8,7 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import ValidationError
 
-from colocation.logs import audit
+from colocation.common.logs import audit
 from colocation.model.agent import CollectRequest, RecycleRequest, Removed, RestoreRequest
 from colocation.model.limits import MAX_BUCKETS
 from colocation.storage import recycling, removal

@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
+from colocation.common.review_bounds import TooManyReviews
 from colocation.model.agent import STALE_ORDER, STALE_TERM, UNKNOWN_QUESTION
 from colocation.model.conditions import Reason
-from colocation.review_bounds import TooManyReviews
 from colocation.storage import errors as storage
 from colocation.storage.hashing import FileChanged
 

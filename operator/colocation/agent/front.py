@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from ..waiting import set_within
+from ..common.waiting import set_within
 from .front_configuration import FrontConfiguration, ServedCertificate
 from .settings import Settings
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from colocation.model.agent import AgentReport, InventoryRequest, OldInventoryRequest
 
-from ..waiting import set_within
+from ..common.waiting import set_within
 from .answers import Superseded
 from .bodies import answer_of, body_of, validated
 from .conversation import StaleTerm

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from colocation.collectors import counter, gauge
+from colocation.common.collectors import counter, gauge
 from colocation.model import metrics as table
 from colocation.model.conditions import Reason
 

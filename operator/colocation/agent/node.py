@@ -12,7 +12,7 @@ from colocation.storage.inventory import Inventory
 from colocation.storage.manifest_room import ManifestRoom
 from colocation.storage.root import DataRoot
 
-from ..waiting import set_within
+from ..common.waiting import set_within
 from .answers import Answers
 from .bell import Bell
 from .clone_pace import ClonePace

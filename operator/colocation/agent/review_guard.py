@@ -10,9 +10,9 @@ import logging
 import time
 from collections.abc import Callable
 
+from colocation.common.review_bounds import PEER_BOUNDS, Askers, Bounds
 from colocation.model.names import TOKEN_AUDIENCE, node_audience
 from colocation.model.tokens import claims_of
-from colocation.review_bounds import PEER_BOUNDS, Askers, Bounds
 
 from .authorizer import Access, Authorizer, Identity
 

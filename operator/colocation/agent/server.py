@@ -8,10 +8,10 @@ from pathlib import Path
 
 from aiohttp import web
 
+from colocation.common.tls import Certificate, follow
 from colocation.model.names import agent_certificate_name
 from colocation.storage.incoming import uploads_in_use
 from colocation.storage.root import DataRoot
-from colocation.tls import Certificate, follow
 
 from .access import Gate
 from .api import AgentApi

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from colocation.logs import audit
+from colocation.common.logs import audit
 from colocation.storage import incoming, recycling, upkeep
 from colocation.storage.attempts import all_attempted
 from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from ..common.sign_of_life import OperatorLife
 from ..model.freshness import Freshness
 from ..model.names import (
     API_GROUP,
@@ -16,7 +17,6 @@ from ..model.names import (
     TABLE_PLURAL,
     config_map_of,
 )
-from ..sign_of_life import OperatorLife
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 from .kubeconfig import connect, namespace_of
 

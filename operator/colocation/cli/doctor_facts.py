@@ -8,10 +8,10 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from ..common.server_clock import ServerClock
 from ..model.names import API_GROUP, APP_NAME, GROUP_PLURAL, LABEL_COMPONENT, LABEL_NAME, LEASE_NAME, TABLE_PLURAL
 from ..schema.comparison import missing_fields
 from ..schema.crds import group_crd, table_crd
-from ..server_clock import ServerClock
 from .connection import Connection
 from .doctor_checks import Facts, Pod, Right, Webhook
 from .errors import HTTP_NOT_FOUND, CommandFailed, is_forbidden, said_by

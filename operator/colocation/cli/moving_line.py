@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from ..control_characters import in_one_line
+from ..common.control_characters import in_one_line
 
 CLEAR_LINE = "\r\x1b[K"
 BAR_WIDTH = 20

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 import yaml
 
-from ..control_characters import in_lines, in_one_line
+from ..common.control_characters import in_lines, in_one_line
 
 Format = Literal["text", "json", "yaml"]
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ..control_characters import in_one_line
+from ..common.control_characters import in_one_line
 from ..model.result_stream import ResultParser
 
 RowsFormat = Literal["table", "json", "csv"]

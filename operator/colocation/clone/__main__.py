@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from colocation.agentclient import AgentClient, Credentials, Timeouts
-from colocation.logs import configure
+from colocation.common.logs import configure
 from colocation.model.clone import CloneSource, spec_from_environment
 from colocation.model.conditions import Reason
 from colocation.model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY

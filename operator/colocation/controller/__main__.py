@@ -9,7 +9,7 @@ from asyncio import sslproto
 
 import kopf
 
-from ..logs import configure
+from ..common.logs import configure
 from .settings import SettingsError, settings_from
 
 WRONG_USAGE = 2

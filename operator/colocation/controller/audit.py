@@ -7,7 +7,7 @@ import logging
 from dataclasses import fields
 from typing import Any
 
-from ..logs import audit
+from ..common.logs import audit
 from ..model.group import ColocationGroupStatus
 from ..reconcile.actions import Action, PostEvent, WriteConfigMap, WriteGroupStatus, WriteTableStatus
 from ..state.objects import Identity

@@ -9,16 +9,16 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
+from ..common.logs import audit
+from ..common.waiting import set_within
 from ..kube.api import ApiError, Conflict, JsonObject, NotFound, Resource
 from ..kube.certificate_requests import CertificateRequests
 from ..kube.events import POD_KIND
-from ..logs import audit
 from ..model.conditions import Reason
 from ..reconcile.actions import PostEvent
 from ..reconcile.certificates import CertificatePolicy, Verdict, judge
 from ..state.certificate_requests import CertificateRequest, parse_certificate_request
 from ..state.objects import Identity, ObservedAgent
-from ..waiting import set_within
 from .authority import Authority, AuthorityUnusable
 from .metrics import Metrics
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ..admission.server import SERVER_OPTIONS
-from ..tls import Certificate, follow
+from ..common.tls import Certificate, follow
 from .bounded_server import BoundedServer
 from .operator import Operator
 from .settings import Settings

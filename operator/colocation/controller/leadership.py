@@ -23,9 +23,9 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
+from ..common.waiting import set_within
 from ..kube.api import Api, ApiError, Conflict, NotFound, Resource
 from ..model.names import LEASE_DURATION_SECONDS, LEASE_NAME, LEASE_RENEW_SECONDS
-from ..waiting import set_within
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 MAX_TERMS_AHEAD = 100_000

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from ..collectors import counter, gauge, histogram
+from ..common.collectors import counter, gauge, histogram
 from ..kube.errors import StaleDecision
 from ..model import metrics as table
 from ..state.observation import Observation

@@ -15,6 +15,7 @@ from ..admin_api.changes import GroupChanges
 from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
+from ..common.waiting import set_within
 from ..kube.agent_channel import HttpChannel
 from ..kube.agent_tokens import AgentTokens, TokenAccount
 from ..kube.api import CLAIMS, GROUPS, JOBS, PODS, TABLES, VOLUMES, Api, ApiError, Resource
@@ -29,7 +30,6 @@ from ..kube.writer import LiveWriter
 from ..model.adoption import Orphans
 from ..model.freshness import CURRENT, Freshness
 from ..state.memo import Memo
-from ..waiting import set_within
 from .authority import Authority
 from .certificates import CertificateSigner
 from .clock import SteadyClock

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, Json, ValidationError
 
-from ..logs import LogFormat
+from ..common.logs import LogFormat
 from ..manifests.clone_job import DEFAULT_RESOURCES, CloneJobSettings, Resources
 from ..model.base import Frozen
 from ..model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS

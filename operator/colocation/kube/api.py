@@ -12,8 +12,8 @@ import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.config import ConfigException
 
+from ..common.server_clock import ServerClock
 from ..model.names import API_GROUP, API_VERSION, GROUP_PLURAL, TABLE_PLURAL
-from ..server_clock import ServerClock
 from .errors import ClusterError, StaleDecision
 
 JsonObject = dict[str, Any]

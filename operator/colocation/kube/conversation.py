@@ -15,9 +15,9 @@ from typing import Protocol
 
 from ..agentclient import AgentError, BadRequest, StaleTerm, UnknownQuestion
 from ..agentclient.calls import NOT_MODIFIED, Call, inventory_call, old_inventory_call, parsed
+from ..common.waiting import set_within
 from ..model.agent import AgentReport, AskedTable, InventoryRequest, TableReport
 from ..state.agent_view import AgentView, TableKey
-from ..waiting import set_within
 from .agent_channel import AgentChannel
 from .manifest_memory import ManifestMemory
 

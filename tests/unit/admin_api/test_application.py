@@ -12,9 +12,9 @@ from colocation.admin_api import application as module
 from colocation.admin_api.application import AdminApi
 from colocation.admin_api.changes import MAX_ATTEMPTS, GroupChanges
 from colocation.admin_api.last_pass import Passes
+from colocation.common.review_bounds import PEER_BOUNDS
 from colocation.model.limits import MAX_MAP_BYTES
 from colocation.reconcile.actions import PostEvent
-from colocation.review_bounds import PEER_BOUNDS
 from tests.unit.state.objects import NOW
 
 from .scenes import FakeApi, group_body, last_pass

@@ -24,9 +24,9 @@ from colocation.agent.authorizer import Access, AuthenticationUnavailable, Ident
 from colocation.agent.server import RunningAgent, running_agent
 from colocation.agent.settings import Settings
 from colocation.agentclient import Credentials, Timeouts
+from colocation.common.review_bounds import TooManyReviews
 from colocation.model.agent import AgentReport, AskedTable, DeletionProof, InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
-from colocation.review_bounds import TooManyReviews
 from tests.agent_caller import AgentCaller
 from tests.certificates import NODE_NAMES
 

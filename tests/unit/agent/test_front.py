@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from colocation import tls
 from colocation.agent.front_errors import FrontErrors
 from colocation.agentclient import NotFound, Unreachable
 from colocation.agentclient.calls import file_target
+from colocation.common import tls
 from colocation.model.agent import InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk

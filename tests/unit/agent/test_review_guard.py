@@ -6,7 +6,7 @@ import pytest
 
 from colocation.agent.authorizer import Access, AuthenticationUnavailable, CachedAuthorizer, Identity
 from colocation.agent.review_guard import ACCOUNT_BOUNDS, CLOCK_LEEWAY_SECONDS, ReviewGuard
-from colocation.review_bounds import PEER_BOUNDS, TooManyReviews
+from colocation.common.review_bounds import PEER_BOUNDS, TooManyReviews
 
 from .tokens import token
 

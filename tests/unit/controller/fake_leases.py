@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 
+from colocation.common.server_clock import ServerClock
 from colocation.kube.api import ApiError, Conflict, NotFound, Resource
-from colocation.server_clock import ServerClock
 
 
 class FakeLeases:

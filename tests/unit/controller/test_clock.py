@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from colocation.common.server_clock import ServerClock
 from colocation.controller.clock import ClockStepped, SteadyClock
-from colocation.server_clock import ServerClock
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOMORROW = NOON + timedelta(days=1)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from colocation.common.server_clock import ServerClock
 from colocation.controller import leadership, pace
 from colocation.controller import operator as module
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
 from colocation.kube import own_watches
 from colocation.kube.api import NODES, TABLES, ApiError, Expired, Listing, Resource
-from colocation.server_clock import ServerClock
 
 from .fake_leases import FakeLeases
 from .test_clock import NOON

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from colocation.logs import audit, configure
+from colocation.common.logs import audit, configure
 
 LOGGER = logging.getLogger("colocation.test")
 

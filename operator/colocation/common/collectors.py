@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from .model.metrics import Metric
+from ..model.metrics import Metric
 
 disable_created_metrics()  # a series more per counter, of which Prometheus makes nothing
 
