@@ -151,7 +151,7 @@ def problem_of_values(settings: list[tuple[list[str], Any]]) -> str | None:
                  "('hostPrt' was unexpected)", id="no such value"),
 ])  # fmt: skip
 def test_what_is_wrong_is_found(command: str, problem: str | None) -> None:
-    """Words that nobody can type are refused."""
+    """Commands that would fail when typed are found."""
     found = problem_of(next(iter(commands_in(command))))
     assert (found or "").split(" (Possible")[0].split(" Did you")[0] == (problem or "")
 

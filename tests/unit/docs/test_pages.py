@@ -1,4 +1,4 @@
-"""Pages say what the code has: reasons, versions, kinds, programs."""
+"""Pages match the code: reasons, versions, kinds, programs."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ def page(name: str) -> Page:
 
 
 def test_every_reason_has_a_symptom() -> None:
-    """Whoever has a reason finds it on the page for those on call."""
+    """The troubleshooting page lists every reason."""
     assert {reason.value for reason in Reason} <= set(page("how-to/troubleshoot.md").inline_code)
 
 
