@@ -4,7 +4,7 @@ HELP_WIDTH := 20
 
 .PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
-        simulate chaos release release-check krew
+        simulate chaos release release-check changelog krew
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -31,7 +31,10 @@ release: wheel sbom  ## build/release: wheel, chart, SBOMs, checksums, notes (ho
 krew: wheel  ## build/krew: `kubectl colocation` as a Krew plugin (URL=https://…: the folder where its archive will lie)
 	@scripts/krew
 
-release-check: setup  ## whether wheel, chart, jar, CRDs and changelog agree on the version (TAG=v1.2.3: and with the tag)
+changelog: setup  ## writes the fragments of changelog.d into CHANGELOG.md, under the version and today's date
+	@$(PYTHON) -m release changelog
+
+release-check: setup  ## whether wheel, chart, jar and CRDs agree on the version (TAG=v1.2.3: and with the tag and the changelog)
 	@$(PYTHON) -m release check $(TAG)
 
 check: setup  ## linters, types, layers

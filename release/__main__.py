@@ -1,9 +1,12 @@
-"""``python -m release`` fills build/release; ``python -m release check [TAG]`` says whether versions agree."""
+"""``python -m release [check [TAG] | changelog]``: fills build/release, compares versions, or dates the changelog."""
 
 import sys
+from datetime import UTC, datetime
 
 from . import artifacts
-from .versions import NotReleasable, check
+from .changelog import Changelog
+from .errors import NotReleasable
+from .versions import REPOSITORY, check, project_version
 
 
 def main(arguments: list[str]) -> int:
@@ -16,8 +19,12 @@ def main(arguments: list[str]) -> int:
                 print(check())
             case ["check", tag]:
                 print(check(tag))
+            case ["changelog"]:
+                Changelog(REPOSITORY).collect(project_version(), datetime.now(UTC).date())
             case _:
-                print(f"usage: python -m release [check [TAG]]; given: {' '.join(arguments)}", file=sys.stderr)
+                print(
+                    f"usage: python -m release [check [TAG] | changelog]; given: {' '.join(arguments)}", file=sys.stderr
+                )
                 return 2
     except NotReleasable as error:
         print(error, file=sys.stderr)

@@ -11,18 +11,20 @@ from pathlib import Path
 
 from devcluster import binaries
 
-from .versions import CHART, REPOSITORY, NotReleasable, check, notes
+from .changelog import Changelog
+from .errors import NotReleasable
+from .versions import CHART, REPOSITORY, check
 
 FOLDER = REPOSITORY / "build" / "release"
 SUMS = "SHA256SUMS"
 NOTES = "RELEASE_NOTES.md"
 SBOMS = ("colocation-operator.cdx.json", "colocation-spark.cdx.json")
 SOURCE_DATE_EPOCH = 1_700_000_000
-"""Of every file in an archive; the wheel has the same (scripts/build-wheel)."""
+"""The time of every file in an archive, in Unix seconds; the wheel has the same (scripts/build-wheel)."""
 
 
 def collect(folder: Path = FOLDER) -> list[Path]:
-    """Fill the folder, from what ``make wheel`` and ``make sbom`` have built; its files.
+    """Fill the folder from what ``make wheel`` and ``make sbom`` have built; return its files.
 
     Raises:
         NotReleasable: versions disagree, or something has not been built.
@@ -35,7 +37,7 @@ def collect(folder: Path = FOLDER) -> list[Path]:
     for path in (wheel, *sboms):
         shutil.copyfile(path, folder / path.name)
     package_chart(folder)
-    (folder / NOTES).write_text(notes((REPOSITORY / "CHANGELOG.md").read_text(), version))
+    (folder / NOTES).write_text(Changelog(REPOSITORY).notes(version))
     write_sums(folder)
     return sorted(folder.iterdir())
 
@@ -63,7 +65,7 @@ def package_chart(folder: Path) -> Path:
 
 
 def reproducible(archive: bytes) -> bytes:
-    """The same .tgz with its files in order, of nobody in particular, and of a fixed time."""
+    """The same .tgz with its files in order, owned by uid 0, at a fixed time."""
     plain = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as source,

@@ -9,7 +9,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-OUTSIDE = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/**/*.md", "examples/**/*.yaml")
+OUTSIDE = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/README.md",
+           "examples/**/*.md", "examples/**/*.yaml")  # fmt: skip
 LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)\s]*)?\))")
 
 

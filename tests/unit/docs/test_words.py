@@ -54,7 +54,9 @@ def test_avoided_words_have_a_budget(tmp_path: Path, budget: int, failed: bool, 
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "words.txt").write_text(f"# Budgets.\nroom {budget}\n")
     (tmp_path / "room").mkdir()
-    (tmp_path / "room" / "one.py").write_text("def what_it_says(): ...  # No more, whoever asks; believers; no more than 3\n")
+    (tmp_path / "room" / "one.py").write_text(
+        "def it_says(): ...  # No more, whoever asks; believers; no more than 3\n"
+    )
     (tmp_path / "other.py").write_text("nobody committed this\n")
     for command in ("init --quiet", "add scripts room"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)

@@ -4,6 +4,7 @@ import hashlib
 import re
 import shutil
 import tarfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import yaml
 
 from release import artifacts, versions
+from release.changelog import Changelog
+from release.errors import NotReleasable
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -38,17 +41,16 @@ def steps(workflow: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def test_all_name_the_same_version() -> None:
-    """Wheel, chart, jar, CRDs, changelog; what `make release-check` says."""
+    """Wheel, chart, jar and CRDs agree: `make release-check` passes."""
     assert versions.check() == versions.project_version()
 
 
-def test_a_disagreement_says_where_and_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chart of another version, a tag of another one, a changelog without a date."""
+def test_a_disagreement_is_reported_with_file_and_versions() -> None:
+    """A chart, a jar and a tag of other versions."""
     found = list(versions.disagreements("9.9.9"))
-    assert f"Chart.yaml: version is {versions.project_version()}, pyproject.toml says 9.9.9: write 9.9.9" in found
+    assert f"Chart.yaml: version is {versions.project_version()}, pyproject.toml has 9.9.9: write 9.9.9" in found
     assert any(one.startswith("pom.xml") for one in found)
-    assert "CHANGELOG.md has no section '## 9.9.9 (…)'" in found
-    with pytest.raises(versions.NotReleasable, match=r"the tag is v0\.0\.1, the version"):
+    with pytest.raises(NotReleasable, match=r"the tag is v0\.0\.1, the version"):
         versions.check("v0.0.1")
 
 
@@ -72,12 +74,21 @@ def test_helm_takes_the_version_that_the_check_asks_for(
 
 
 def _repository(folder: Path, version: str) -> Path:
-    """What else names the version, without the kinds."""
+    """The other files with the version, without CRDs."""
     (folder / "crds").mkdir()
     (folder / "spark_images/coloc-fs").mkdir(parents=True)
     (folder / "spark_images/coloc-fs/pom.xml").write_text(f"<version>{version}</version>")
-    (folder / "CHANGELOG.md").write_text(f"## {version} (unreleased)\n")
     return folder
+
+
+def changelog(folder: Path, **fragments: str) -> Changelog:
+    """A checkout with this changelog and these fragments (`_` stands for `.` and the suffix is left out)."""
+    (folder / "CHANGELOG.md").write_text(CHANGELOG)
+    (folder / "changelog.d").mkdir(exist_ok=True)
+    (folder / "changelog.d" / "README.md").write_text("How to.\n")
+    for name, text in fragments.items():
+        (folder / "changelog.d" / f"{name.replace('_', '.')}.md").write_text(text)
+    return Changelog(folder)
 
 
 @pytest.mark.parametrize(
@@ -87,15 +98,76 @@ def _repository(folder: Path, version: str) -> Path:
         pytest.param("0.1.0", "- Old.\n  Older.\n", id="the last"),
     ],
 )
-def test_notes_are_the_section_of_the_version(version: str, expected: str) -> None:
+def test_notes_are_the_section_of_the_version(version: str, expected: str, tmp_path: Path) -> None:
     """Without its heading, and without the next one's."""
-    assert versions.notes(CHANGELOG, version) == expected
+    assert changelog(tmp_path).notes(version) == expected
 
 
-def test_notes_of_an_unknown_version() -> None:
-    """Nothing is released without a word on it."""
-    with pytest.raises(versions.NotReleasable, match=r"no section '## 0\.3\.0"):
-        versions.notes(CHANGELOG, "0.3.0")
+def test_notes_of_an_unknown_version(tmp_path: Path) -> None:
+    """A release needs notes."""
+    with pytest.raises(NotReleasable, match=r"no section '## 0\.3\.0"):
+        changelog(tmp_path).notes("0.3.0")
+
+
+ADDED_AND_FIXED = "### Added\n\n- A command.\n\n### Fixed\n\n- A crash\n  at the start.\n- An error.\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param(
+            "0.3.0", f"## 0.3.0 (2026-12-01)\n\n{ADDED_AND_FIXED}\n## 0.2.0 (unreleased)\n", id="a new section"
+        ),
+        pytest.param(
+            "0.2.0", f"## 0.2.0 (2026-12-01)\n\n- New.\n\n{ADDED_AND_FIXED}\n## 0.1.0 (", id="one that exists"
+        ),
+    ],
+)
+def test_fragments_become_a_dated_section(version: str, expected: str, tmp_path: Path) -> None:
+    """By kind, then by name; only the explanation of the folder stays, and all older sections."""
+    one = changelog(tmp_path, b_fixed="An error.\n", a_fixed="A crash\nat the start.\n", z_added="A command.\n")
+    one.collect(version, date(2026, 12, 1))
+    assert expected in one.text
+    assert one.text.endswith(CHANGELOG[CHANGELOG.index("## 0.1.0") :])
+    assert [path.name for path in (tmp_path / "changelog.d").iterdir()] == ["README.md"]
+
+
+def test_fragments_are_well_formed() -> None:
+    """Those of this checkout."""
+    Changelog(ROOT).fragments()
+
+
+@pytest.mark.parametrize("name", ["no-kind.md", "a.improved.md", "A B.fixed.md", "a.fixed.txt"])
+def test_a_misnamed_fragment_stops_a_release(name: str, tmp_path: Path) -> None:
+    """Otherwise it would be left out."""
+    one = changelog(tmp_path)
+    (tmp_path / "changelog.d" / name).write_text("New.\n")
+    with pytest.raises(NotReleasable, match=re.escape(name)):
+        one.collect("0.2.0", date(2026, 12, 1))
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "fragments", "problem"),
+    [
+        pytest.param("v0.1.0", "0.1.0", {}, None, id="finished"),
+        pytest.param("v0.2.0", "0.2.0", {}, "run make changelog", id="no date"),
+        pytest.param("v0.1.0", "0.1.0", {"a_fixed": "A crash.\n"}, "run make changelog", id="fragments left"),
+        pytest.param("v0.3.0", "0.3.0", {}, "no section '## 0.3.0 (…)'", id="no section"),
+        pytest.param("v0.0.1", "0.1.0", {}, "the tag is v0.0.1, the version 0.1.0", id="another tag"),
+    ],
+)
+def test_a_tag_needs_a_finished_changelog(
+    tag: str,
+    version: str,
+    fragments: dict[str, str],
+    problem: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A section with a date, and no fragments."""
+    monkeypatch.setattr(versions, "REPOSITORY", changelog(tmp_path, **fragments).repository)
+    found = list(versions.unfinished(tag, version))
+    assert found == [] if problem is None else problem in found[0]
 
 
 def test_the_charts_archive_is_the_same_every_time(tmp_path: Path) -> None:
