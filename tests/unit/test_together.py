@@ -4,7 +4,8 @@ import pytest
 
 from tests.conftest import SPARK_CLUSTERS, next_of, stays_with
 
-ADOPT, VIEWS, STORIES = "tests/unit/cli/test_adopt.py", "tests/unit/cli/test_views.py", "tests/simulation/test_disks.py"
+ADOPT, VIEWS = "tests/unit/cli/recover/test_adopt.py", "tests/unit/cli/inspect/test_views.py"
+STORIES = "tests/simulation/test_disks.py"
 
 
 @pytest.mark.parametrize(("first", "second", "together"), [

@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError, SSLError
 from ..submit.driver_log import is_passing, status_message
 from ..submit.errors import ManifestError
 from ..submit.run import RunError
-from .output import tell
+from .terminal.output import tell
 
 FAILED, WRONG_USAGE = 1, 2
 MAX_PROBLEMS = 20

@@ -10,8 +10,8 @@ from kubernetes.client.exceptions import ApiException
 from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND
 from .kubeconfig import connect
-from .options import checked_name, context_option, output_option
-from .output import Format, write
+from .terminal.options import checked_name, context_option, output_option
+from .terminal.output import Format, write
 
 APPLY = "application/apply-patch+yaml"
 

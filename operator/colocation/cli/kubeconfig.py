@@ -16,7 +16,7 @@ from yaml import YAMLError
 
 from .connection import Connection
 from .errors import CommandFailed
-from .output import tell
+from .terminal.output import tell
 
 SILENCE_SECONDS = 5.0
 """A credential plugin that takes longer is named: it may wait for the user to log in, or for ever."""

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from colocation.cli import options
 from colocation.cli.cluster import SeenGroups
 from colocation.cli.errors import CommandFailed
 from colocation.cli.main import main
+from colocation.cli.terminal import options
 from colocation.model.freshness import CURRENT, Freshness
 
 Run = Callable[..., Result]

@@ -13,8 +13,9 @@ import pytest
 from kubernetes.config import kube_config
 from urllib3.exceptions import InsecureRequestWarning
 
-from colocation.cli import connection, doctor_facts, kubeconfig
+from colocation.cli import connection, kubeconfig
 from colocation.cli.cluster import Cluster
+from colocation.cli.doctor import facts
 
 from .conftest import KUBECONFIG, Run, group_object
 
@@ -161,7 +162,7 @@ def test_credentials_that_have_expired_are_said_so(run: Run, serve: Callable[[St
 def test_doctor_finds_no_right_missing_that_the_server_has_not_read(serve: Callable[[Starting], Starting]) -> None:
     """Its questions are answered with no, not refused."""
     serve(Starting([REFUSED, OK], [NOT_READY, OK]))
-    rights = doctor_facts.gather_rights(kubeconfig.connect(None), "shop", "colocation-system")
+    rights = facts.gather_rights(kubeconfig.connect(None), "shop", "colocation-system")
     assert rights and all(right.allowed for right in rights)
 
 

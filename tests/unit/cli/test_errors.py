@@ -11,7 +11,7 @@ from urllib3 import HTTPSConnectionPool
 from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import MaxRetryError, NewConnectionError, SSLError
 
-from colocation.cli import options
+from colocation.cli.terminal import options
 from colocation.submit.errors import ManifestError
 from colocation.submit.run import RunError
 

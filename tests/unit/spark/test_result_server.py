@@ -9,8 +9,8 @@ import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colocation.cli.jobs.statement_result import StatementResult, Time
 from colocation.cli.pod_port import PodUnreachable
-from colocation.cli.statement_result import StatementResult, Time
 from colocation.model.result_stream import (
     BadResult,
     ResultParser,

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import click
 
-from ..options import Target, all_namespaces_option, cluster_options, operator_namespace_option, output_option
-from ..output import Format, write
+from ..terminal.options import Target, all_namespaces_option, cluster_options, operator_namespace_option, output_option
+from ..terminal.output import Format, write
 from .collector import Collector
 from .server import UiServer
 

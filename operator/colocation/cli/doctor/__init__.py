@@ -1,0 +1,1 @@
+"""Commands that check an installation and collect a bug report."""

@@ -1,0 +1,239 @@
+"""What `colocation doctor` judges: facts in, findings out. Each finding says what is wrong and what to do. Pure."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any, Literal
+
+from ...model.base import Frozen
+from ...model.conditions import APPLY_KINDS, Reason
+from ...model.names import LEASE_DURATION_SECONDS
+from ...model.snapshot import Snapshot
+
+Level = Literal["ok", "note", "warning", "error"]
+"""A note is no fault of the installation: something that you may not do, or may not see."""
+Json = dict[str, Any]
+LOW_DISK_SHARE = 0.10
+RUN_AGAIN = "fix that first, then run `colocation doctor` again"
+ASK_ADMIN = "an administrator's `colocation doctor` checks them"
+PAGE = "docs/how-to/troubleshoot.md"
+SICK_DISKS = "docs/how-to/operate.md#sick-disks"
+DOWN = (
+    "its replicas are read from other nodes, and made again there; bring it back, or if it is gone for good: "
+    "kubectl delete node {node}"
+)
+INSTALL = "docs/how-to/install.md#install"
+RELEASE_OF_IMAGE = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)$")
+"""The release that an image's tag names; other tags and digests say nothing of it."""
+
+
+class Finding(Frozen):
+    """The verdict of one check. ``advice`` is empty where all is well."""
+
+    check: str
+    level: Level
+    message: str
+    advice: str = ""
+
+
+class Right(Frozen):
+    """Something that a command needs the right to; ``allowed`` is the API server's answer."""
+
+    what: str
+    allowed: bool
+    used_by: str
+    role: str
+
+
+class Pod(Frozen):
+    """A pod of ours. ``version``: of the chart that made it."""
+
+    name: str
+    node: str = ""
+    ready: bool = False
+    image: str = ""
+    version: str = ""
+    trouble: str = ""
+
+
+class Webhook(Frozen):
+    """A webhook configuration of ours. ``endpoints``: addresses that answer behind its Service; None = not known."""
+
+    name: str
+    service: str
+    has_ca: bool
+    endpoints: int | None
+
+
+class Facts(Frozen):
+    """What was found; None = could not be asked, and ``unknown`` says of each check why.
+
+    ``forbidden``: the checks that need rights which the caller lacks.
+    """
+
+    cli_version: str
+    operator_namespace: str
+    now: datetime
+    missing_fields: dict[str, tuple[str, ...] | None] | None = None
+    missing_namespaces: tuple[str, ...] = ()
+    rights: tuple[Right, ...] = ()
+    operators: tuple[Pod, ...] | None = None
+    agents: tuple[Pod, ...] | None = None
+    lease_renewed: datetime | None = None
+    snapshot: Snapshot | None = None
+    webhooks: tuple[Webhook, ...] | None = None
+    unknown: dict[str, str] = {}
+    forbidden: tuple[str, ...] = ()
+
+
+def diagnose(facts: Facts) -> list[Finding]:
+    """The findings of all checks, in the order in which one would look; then what could not be checked, by reason."""
+    skipped = {*facts.unknown, *facts.forbidden}
+    found = [finding for name, check in CHECKS if name not in skipped for finding in _run(name, check, facts)]
+    return [*found, *_not_checked(facts)]
+
+
+def _not_checked(facts: Facts) -> Iterator[Finding]:
+    for why in dict.fromkeys(facts.unknown.values()):
+        names = ", ".join(name for name, reason in facts.unknown.items() if reason == why)
+        yield Finding(check="not checked", level="warning", message=f"{names}: {why}", advice=RUN_AGAIN)
+    if facts.forbidden:
+        message = f"{', '.join(facts.forbidden)}: you may not see what they need"
+        yield Finding(check="not checked", level="note", message=message, advice=ASK_ADMIN)
+
+
+def _run(name: str, check: "Check", facts: Facts) -> Iterable[Finding]:
+    found = [Finding(check=name, level=level, message=message, advice=advice)
+             for level, message, advice in check(facts)]  # fmt: skip
+    return found or [Finding(check=name, level="ok", message="")]
+
+
+Verdict = tuple[Level, str, str]
+Check = Callable[[Facts], Iterator[Verdict]]
+
+
+def check_kinds(facts: Facts) -> Iterator[Verdict]:
+    """The kinds are installed, and know the fields that this command knows."""
+    for plural, fields in (facts.missing_fields or {}).items():
+        if fields is None:
+            advice = f"install the operator: {INSTALL}; or {APPLY_KINDS}"
+            yield "error", f"the cluster does not know {plural}.colocation.dev", advice
+        elif fields:
+            yield "warning", f"{plural} lack {', '.join(fields)}: the kind is of an older release", APPLY_KINDS
+
+
+def check_rights(facts: Facts) -> Iterator[Verdict]:
+    """You may do what the commands do. Roles differ on purpose, so what one lacks is no fault."""
+    for namespace in facts.missing_namespaces:
+        yield "error", f"there is no namespace {namespace}", f"choose one with -n, or: colocation init -n {namespace}"
+    lacking = [right for right in facts.rights if not right.allowed]
+    for role in dict.fromkeys(right.role for right in lacking):
+        whats = "; ".join(f"{right.what} ({right.used_by})" for right in lacking if right.role == role)
+        yield "note", f"you may not: {whats}", f"if you need it, ask for the role {role}"
+
+
+def check_operator(facts: Facts) -> Iterator[Verdict]:
+    """An operator runs, and has renewed its Lease."""
+    where = f"kubectl get pods -n {facts.operator_namespace}"
+    pods = facts.operators or ()
+    if not any(pod.ready for pod in pods):
+        troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "it has no pod"
+        advice = f"{where}; if it runs in another namespace: --operator-namespace"
+        yield "error", f"no operator is ready in {facts.operator_namespace}: {troubles}", advice
+    if facts.lease_renewed is None:
+        yield "error", "no operator leads: the Lease colocation-operator is missing", f"look at its log: {where}"
+    elif (silence := (facts.now - facts.lease_renewed).total_seconds()) > LEASE_DURATION_SECONDS:
+        advice = f"{where}; {PAGE}#everything-is-unknown"
+        yield "error", f"the operator has given no sign of life for {silence:.0f} s: verdicts are unknown", advice
+
+
+def check_agents(facts: Facts) -> Iterator[Verdict]:
+    """Every agent is ready."""
+    if not facts.agents:
+        yield "error", "no agent runs", "set the chart's agent.nodeSelector to labels that your nodes have"
+    down = _nodes_down(facts)
+    for pod in facts.agents or ():
+        if not pod.ready and pod.node not in down:
+            advice = f"kubectl describe pod {pod.name} -n {facts.operator_namespace}; {PAGE}#an-agent-is-not-ready"
+            yield "error", f"the agent of {pod.node or pod.name} is not ready{_because(pod.trouble)}", advice
+
+
+def _nodes_down(facts: Facts) -> frozenset[str]:
+    """The nodes that Kubernetes marks NotReady: their agents cannot be ready, which is no second fault."""
+    nodes = facts.snapshot.nodes if facts.snapshot else ()
+    return frozenset(node.name for node in nodes if node.not_ready_reason == Reason.NODE_NOT_READY)
+
+
+def _because(trouble: str) -> str:
+    return f": {trouble}" if trouble else ""
+
+
+def check_versions(facts: Facts) -> Iterator[Verdict]:
+    """Command, chart, operator and agents are of one release."""
+    pods = [*(facts.operators or ()), *(facts.agents or ())]
+    for release, image in sorted({(pod.version, pod.image) for pod in pods if _is_of_another_release(pod)}):
+        advice = "give the image of the chart's release, image.tag: docs/how-to/upgrade.md#steps"
+        yield "warning", f"the chart is {release}, but it runs the image {image}", advice
+    if len(images := sorted({pod.image for pod in pods})) > 1:
+        rollout = f"kubectl rollout status daemonset/colocation-agent -n {facts.operator_namespace}"
+        advice = f"wait for the rollout: {rollout}"
+        yield "warning", f"operator and agents run different images: {', '.join(images)}", advice
+    others = sorted({pod.version for pod in pods if pod.version} - {facts.cli_version})
+    if others:
+        advice = "install the command of the operator's release: docs/tutorial.md#1-install-the-command"
+        yield "warning", f"this command is {facts.cli_version}, the operator {', '.join(others)}", advice
+
+
+def _is_of_another_release(pod: Pod) -> bool:
+    """Whether the image says that it is not of the chart's release: an upgrade kept the tag that was given before."""
+    tagged = RELEASE_OF_IMAGE.search(pod.image)
+    return bool(tagged and pod.version and tagged[1] != pod.version)
+
+
+def check_reachability(facts: Facts) -> Iterator[Verdict]:
+    """The operator answers through a port-forward, and every agent answers the operator."""
+    if facts.snapshot is None:
+        return
+    down = _nodes_down(facts)
+    for node in facts.snapshot.nodes:
+        if node.name in down:
+            message = f"node {node.name} is down: {node.not_ready_message or 'Kubernetes marks it NotReady'}"
+            yield "error", message, DOWN.format(node=node.name)
+        elif not node.ready:
+            reason = f"{node.not_ready_reason}: {node.not_ready_message}" if node.not_ready_reason else "not ready"
+            yield "error", f"the operator does not reach {node.name}: {reason}", f"kubectl describe node {node.name}"
+
+
+def check_disks(facts: Facts) -> Iterator[Verdict]:
+    """Disks are well and have room for repairs."""
+    for node in facts.snapshot.nodes if facts.snapshot else ():
+        if node.disk_reason:
+            yield "error", f"{node.name}: {node.disk_reason}: {node.disk_message}", SICK_DISKS
+        elif node.capacity_bytes and node.free_bytes < LOW_DISK_SHARE * node.capacity_bytes:
+            share = node.free_bytes / node.capacity_bytes
+            yield "warning", f"{node.name}: {share:.0%} of its disk is free", "add nodes or disks, or drop tables"
+
+
+def check_webhooks(facts: Facts) -> Iterator[Verdict]:
+    """Webhooks that are installed can be reached by the API server."""
+    for hook in facts.webhooks or ():
+        if not hook.has_ca:
+            yield "error", f"webhook {hook.name} has no CA", "helm upgrade, or wait for cert-manager's injector"
+        if hook.endpoints == 0:
+            message = f"webhook {hook.name}: nothing answers behind the Service {hook.service}"
+            yield "error", message, f"check that the operator is ready: kubectl get pods -n {facts.operator_namespace}"
+
+
+def check_groups(facts: Facts) -> Iterator[Verdict]:
+    """Every group that the operator knows has a map."""
+    for group in facts.snapshot.groups if facts.snapshot else ():
+        if group.map is None:
+            name = f"{group.namespace}/{group.name}"
+            yield "warning", f"group {name} has no map yet", f"colocation show {group.name} -n {group.namespace}"
+
+
+CHECKS: tuple[tuple[str, Check], ...] = (
+    ("kinds", check_kinds), ("rights", check_rights), ("operator", check_operator), ("agents", check_agents),
+    ("versions", check_versions), ("reachability", check_reachability), ("disks", check_disks),
+    ("webhooks", check_webhooks), ("groups", check_groups),
+)  # fmt: skip

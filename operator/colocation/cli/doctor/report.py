@@ -1,0 +1,147 @@
+"""``report``: one archive for a bug report, redacted and of bounded size."""
+
+import io
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from ...model.names import APP_NAME, LABEL_NAME
+from ..cluster import Cluster
+from ..errors import CommandFailed, api_message
+from ..operator_port import fetch_snapshot
+from ..terminal.options import context_option, operator_namespace_option
+from ..terminal.output import columns, counted, size, tell
+from .redaction import redact_object, redact_text
+
+MAX_FILE_BYTES = 2 * 2**20
+MAX_TOTAL_BYTES = 64 * 2**20
+LOG_LINES = 5000
+SUMMARY = "README.txt"
+INTRODUCTION = """\
+What this archive holds, and what it does not.
+
+Held: groups and tables with their columns' names, nodes, our pods and Jobs, events about them, the operator's
+snapshot, and the ends of the logs of operator and agents.
+Not held: Secrets, ConfigMaps, values of environment variables, tokens, other annotations than ours, Spark
+applications, and rows or files of tables.
+What looks like a credential in the rest reads REDACTED. Read it over before you attach it.
+
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of the archive, and how to get what is in it."""
+
+    name: str
+    fetch: Callable[[], str]
+
+
+@click.command()
+@click.option("-o", "--output", "--file", "path", type=click.Path(path_type=Path, dir_okay=False), default=None,
+              help="File to write; default: colocation-report-<time>.tar.gz.")  # fmt: skip
+@context_option
+@operator_namespace_option
+def report(path: Path | None, context: str | None, operator_namespace: str) -> None:
+    """Collect what a bug report needs into one archive.
+
+    The archive holds objects, events, logs and versions. It holds no Secrets, no values of environment variables, no
+    tokens and no rows. The command lists what is in it.
+    """
+    cluster = Cluster(context, None)
+    path = path or Path(f"colocation-report-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz")
+    files = collect(sources(cluster, operator_namespace))
+    write_archive(path, files)
+    rows = [[name, size(len(content))] for name, content in files.items()]
+    tell(f"{columns(['FILE', 'SIZE'], rows)}\n\nwritten to {path}; read it over before you attach it")
+
+
+def collect(found: Iterator[Source]) -> dict[str, bytes]:
+    """The files by name. What cannot be had is a file that says why; too long ones keep their end."""
+    files: dict[str, bytes] = {}
+    left = MAX_TOTAL_BYTES
+    for source in found:
+        try:
+            text = source.fetch()
+        except ApiException as error:
+            text = f"not collected: {api_message(error)}\n"
+        except CommandFailed as error:
+            text = f"not collected: {error.message}\n"
+        content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left):] if left else b"not collected: too much\n"
+        files[source.name] = content
+        left = max(0, left - len(content))
+    listing = "".join(f"{name}: {counted(len(content), 'byte')}\n" for name, content in files.items())
+    return {SUMMARY: (INTRODUCTION + listing).encode(), **files}
+
+
+def write_archive(path: Path, files: dict[str, bytes]) -> None:
+    """A tar.gz with one folder, readable by its owner alone; a file that exists is not written over.
+
+    Raises:
+        CommandFailed: it cannot be written.
+    """
+    folder = path.name.removesuffix(".tar.gz")
+    try:
+        with open(path, "xb", opener=_private) as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+            for name, content in files.items():
+                entry = tarfile.TarInfo(f"{folder}/{name}")
+                entry.size, entry.mode = len(content), 0o600
+                archive.addfile(entry, io.BytesIO(content))
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}; choose another one by -o") from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def sources(cluster: Cluster, operator_namespace: str) -> Iterator[Source]:
+    """What is worth knowing, the most telling first: the bound on the size cuts the rest."""
+    connection = cluster.connection
+    core, batch = client.CoreV1Api(connection), client.BatchV1Api(connection)
+
+    def dump(objects: Any) -> str:
+        plain = connection.sanitize_for_serialization(objects)
+        return yaml.safe_dump_all(redact_object(plain), sort_keys=False)
+
+    ours = f"{LABEL_NAME}={APP_NAME}"
+    yield Source("versions.yaml", lambda: _versions(connection))
+    yield Source("groups.yaml", lambda: dump(cluster.all_groups()))
+    yield Source("tables.yaml", lambda: dump(cluster.all_tables()))
+    yield Source("snapshot.json", lambda: fetch_snapshot(connection, operator_namespace).model_dump_json(by_alias=True))
+    yield Source("nodes.yaml", lambda: dump(core.list_node().items))
+    yield Source("pods.yaml", lambda: dump(core.list_namespaced_pod(operator_namespace).items))
+    yield Source("jobs.yaml", lambda: dump(batch.list_namespaced_job(operator_namespace, label_selector=ours).items))
+    yield Source("events.yaml", lambda: dump(core.list_namespaced_event(operator_namespace).items))
+    kind = "involvedObject.apiVersion=colocation.dev/v1alpha1"
+    yield Source("events-of-groups.yaml", lambda: dump(core.list_event_for_all_namespaces(field_selector=kind).items))
+    yield from _logs(core, operator_namespace, ours)
+
+
+def _logs(core: "client.CoreV1Api", namespace: str, selector: str) -> Iterator[Source]:
+    try:
+        pods: list[Any] = core.list_namespaced_pod(namespace, label_selector=selector).items
+    except ApiException:
+        return  # pods.yaml says why
+    for name in sorted(str(pod.metadata.name) for pod in pods):
+        for previous in (False, True):
+
+            def fetch(name: str = name, previous: bool = previous) -> str:
+                return str(core.read_namespaced_pod_log(name, namespace, tail_lines=LOG_LINES, previous=previous))
+
+            yield Source(f"logs/{name}{'.previous' if previous else ''}.log", fetch)
+
+
+def _versions(connection: client.ApiClient) -> str:
+    server: Any = client.VersionApi(connection).get_code()
+    return yaml.safe_dump({"colocation": version("colocation"), "kubernetes": server.git_version})

@@ -1,0 +1,242 @@
+"""What ``submit``, ``load`` and ``sql`` have in common: prepare for a group, create, wait, report."""
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import yaml
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from ...model.base import Frozen
+from ...model.names import config_map_of, group_key
+from ...submit import Decision, GroupView, PreparedApplication, prepare
+from ...submit.applications import Applications, KubernetesApplications
+from ...submit.direct import DirectSubmission, direct_submission, driver_job
+from ...submit.direct_client import DirectApplications
+from ...submit.run import RESULT_MARK, Outcome, Stuck, create, outcome, watch
+from ..cluster import Cluster
+from ..errors import CommandFailed, said_by
+from ..terminal.options import bundle, timeout_option
+from ..terminal.output import tell
+from .progress import follow
+
+GENERATED_BYTES = 3
+"""Of a generated name's end: six hexadecimal digits."""
+
+
+class RunOptions(Frozen):
+    """How far to go, for how long, and how to report."""
+
+    dry_run: bool = False
+    wait: bool = True
+    timeout_seconds: float | None = None
+    replace: bool = False
+    direct: bool = False
+
+
+class Run(Frozen):
+    """A prepared application and how it ended; ``outcome`` is None when it was only printed, or not waited for."""
+
+    decision: Decision
+    outcome: Outcome | None = None
+
+    def to_report(self) -> dict[str, object]:
+        """For ``-o json``: the decision, how the application ended, and the driver's result."""
+        report: dict[str, object] = {"decision": self.decision.to_json_dict()}
+        if self.outcome:
+            report |= {"application": self.outcome.name, "state": self.outcome.state, "result": self.outcome.result}
+        return report
+
+
+@dataclass(frozen=True)
+class Started:
+    """An application that was created; ``applications`` is None when it was only printed.
+
+    ``is_schedule``: it runs at its own times, and is not waited for.
+    """
+
+    decision: Decision
+    namespace: str
+    applications: Applications | None = None
+    name: str = ""
+    is_schedule: bool = False
+
+    def watch_advice(self) -> str:
+        """How to follow it by hand."""
+        reference = self.applications.reference(self.name) if self.applications else self.name
+        return f"watch it: kubectl get {reference} -n {self.namespace} --watch"
+
+
+def _run_options(no_wait: bool, **options: Any) -> RunOptions:
+    return RunOptions(wait=not no_wait, **options)
+
+
+run_options = bundle(
+    "options",
+    _run_options,
+    click.option("--dry-run", is_flag=True, help="Print the prepared manifest; create nothing."),
+    click.option("--no-wait", is_flag=True, help="Create the application and return at once."),
+    timeout_option,
+    click.option("--replace", is_flag=True, help="Delete a finished application of the same name first."),
+    click.option("--direct", is_flag=True, help="Run without a Spark operator: a Job runs the driver."),
+)
+"""How to run an application, as one ``options: RunOptions``."""
+
+
+def group_view(cluster: Cluster, reference: str) -> GroupView:
+    """The group with what the operator says of it. ``reference``: ``sales``, or ``accounts/sales`` of that namespace.
+
+    Raises:
+        CommandFailed: there is no such group (the message lists those that there are), or the operator has not made
+            the group's ConfigMap, without which Spark's pods would wait for ever.
+    """
+    key = group_key(cluster.namespace, reference)
+    group, config_map = cluster.group_of(key), cluster.spark_config_map(key)
+    if config_map is None:
+        raise CommandFailed(
+            f"there is no ConfigMap {config_map_of(cluster.namespace, key)!r} in namespace {cluster.namespace!r}; the "
+            "operator makes it beside each group, and in each namespace with tables of that group. Check that the "
+            "operator runs: colocation doctor"
+        )
+    return GroupView.from_objects(group, config_map, cluster.namespace, cluster.freshness(config_map))
+
+
+def start(
+    cluster: Cluster, application: Mapping[str, Any], group: GroupView, options: RunOptions, *, announce: bool
+) -> Started:
+    """Prepare and create an application, or print it. ``announce``: print the decision as soon as it is taken.
+
+    Raises:
+        ManifestError: the application cannot be prepared.
+        RunError: it cannot be created.
+    """
+    named = _with_name(application) if options.direct else application
+    prepared = prepare(named, group)
+    if options.dry_run:
+        print_object(prepared, options.direct)
+        return Started(prepared.decision, group.namespace)
+    applications = _applications(cluster, prepared, options.direct)
+    if announce:
+        tell(str(prepared.decision))
+    name = create(applications, prepared.application, replace=options.replace, sleep=time.sleep)
+    return Started(prepared.decision, group.namespace, applications, name, prepared.kind.flavour == "scheduled")
+
+
+def run(
+    cluster: Cluster, application: Mapping[str, Any], group: GroupView, options: RunOptions, *, announce: bool,
+    tells_progress: bool = False,
+) -> Run:  # fmt: skip
+    """Prepare, create and await an application.
+
+    Args:
+        announce: print the decision as soon as it is taken.
+        tells_progress: the driver prints how far its write is (``WriteProgress``).
+
+    Raises:
+        ManifestError: the application cannot be prepared.
+        RunError: it cannot be created or awaited.
+        CommandFailed: it failed.
+    """
+    started = start(cluster, application, group, options, announce=announce)
+    if started.applications is None:
+        return Run(decision=started.decision)
+    what, advice = started.applications.what, started.watch_advice()
+    if not options.wait or started.is_schedule:
+        tell(f"{what.lower()} {started.name} created in {started.namespace}; {advice}", err=True)
+        return Run(decision=started.decision)
+    ended = _await_end(started, started.applications, options, tells_progress)
+    if not ended.succeeded:
+        report_failure(ended)
+    return Run(decision=started.decision, outcome=ended)
+
+
+def _with_name(application: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with a name: without a Spark operator nobody else generates one."""
+    metadata = dict(application.get("metadata") or {})
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = metadata["generateName"] + secrets.token_hex(GENERATED_BYTES)
+    return {**application, "metadata": metadata}
+
+
+def _applications(cluster: Cluster, prepared: PreparedApplication, direct: bool) -> Applications:
+    if not direct:
+        return KubernetesApplications(cluster.connection, prepared.kind)
+    return DirectApplications(cluster.connection, _submission(prepared))
+
+
+def _submission(prepared: PreparedApplication) -> DirectSubmission:
+    return direct_submission(prepared, prepared.application["metadata"]["name"])
+
+
+def _await_end(started: Started, applications: Applications, options: RunOptions, tells_progress: bool) -> Outcome:
+    name, namespace = started.name, started.namespace
+    try:
+        last = follow(watch(
+            applications, namespace, name, timeout_seconds=options.timeout_seconds, clock=time.monotonic,
+            sleep=time.sleep, tells_progress=tells_progress,
+        ))  # fmt: skip
+    except KeyboardInterrupt:
+        raise CommandFailed(
+            f"interrupted; {applications.what} {name} goes on: {started.watch_advice()}; "
+            f"end it: kubectl delete {applications.reference(name)} -n {namespace}"
+        ) from None
+    except Stuck as error:
+        raise CommandFailed(f"{error}{_ended(applications, namespace, name)}") from error
+    assert last is not None and last.end is not None  # else it would still be watched
+    return outcome(applications, namespace, name, last.end, sleep=time.sleep)
+
+
+def _ended(applications: Applications, namespace: str, name: str) -> str:
+    """What became of an application that cannot run: it would run later, when the command has been repeated."""
+    try:
+        applications.delete(namespace, name)
+    except (ApiException, HTTPError, CommandFailed) as error:
+        return (
+            f". It still waits ({said_by(error)}): before you repeat the command, end it: "
+            f"kubectl delete {applications.reference(name)} -n {namespace}"
+        )
+    return ". It is deleted"
+
+
+def print_result(result: Mapping[str, object] | None) -> None:
+    """The driver's result as the one marked line that programs look for."""
+    if result is not None:
+        click.echo(f"{RESULT_MARK}{json.dumps(result)}")
+
+
+def missing_result(ended: Outcome) -> str:
+    """That an application succeeded, and why its result is not known."""
+    why = ended.log_problem or "its driver's log holds none"
+    return f"{ended.what} {ended.name} succeeded; its result could not be read: {why}"
+
+
+def print_object(prepared: PreparedApplication, direct: bool) -> None:
+    """What would be created, as YAML on stdout, ready for ``kubectl create -f -``; the decision as its first comment.
+
+    Raises:
+        ManifestError: the application cannot run without a Spark operator.
+    """
+    shown = driver_job(_submission(prepared)) if direct else prepared.application
+    tell(f"# {prepared.decision}")
+    click.echo(yaml.safe_dump(shown, sort_keys=False), nl=False)
+
+
+def report_failure(ended: Outcome) -> None:
+    """Fail with the driver's own words; of a driver that gives no reason, print the end of its log before.
+
+    Raises:
+        CommandFailed: always; says what failed and where to look.
+    """
+    for line in ended.log_tail:
+        tell(f"  {line}", err=True)
+    cause = ended.driver_error or ended.error.strip() or "no reason was given"
+    where = f"its driver's log: kubectl logs {ended.driver_pod} -n {ended.namespace}"
+    if ended.log_problem or not ended.driver_pod:
+        problem = ended.log_problem or "its driver left no log"
+        where = f"{problem}. More: kubectl describe {ended.reference} -n {ended.namespace}"
+    raise CommandFailed(f"{ended.what} {ended.name} is {ended.state}: {cause}; {where}")

@@ -1,0 +1,170 @@
+"""``sql``: one statement over a namespace's tables, run as a Spark application in the cluster; its rows come here."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from ...model.result_stream import RESULT_PORT, new_token, token_digest
+from ...submit import Decision
+from ...submit.applications import Applications
+from ...submit.jobs import SqlRequest, sql_application
+from ...submit.run import StillRunning
+from ..cluster import Cluster
+from ..errors import HTTP_NOT_FOUND, CommandFailed
+from ..pod_port import PodPort
+from ..terminal.options import Target, bundle, cluster_options
+from ..terminal.output import counted, tell
+from .applications import RunOptions, Started, group_view, run_options, start
+from .group_choice import choose_group
+from .job_options import JobOptions, job_options
+from .progress import follow
+from .rows_output import RowsFormat, render
+from .statement_result import StatementResult, Time
+
+CHANGED_BY_ROWS = ("append", "overwrite-partitions")
+"""Changes that are none without rows."""
+TIME = Time(time.monotonic, time.sleep)
+
+request_options = bundle(
+    "request",
+    dict,
+    click.argument("statement"),
+    click.option("--group", default=None, help="Run beside this group; default: that of the statement's tables."),
+    click.option(
+        "--explain", is_flag=True,
+        help="Also print the executed plan, with `colocate: true|false, reason: …` per join, group-by and window.",
+    ),
+)
+
+
+@click.command()
+@request_options
+@job_options
+@run_options
+@cluster_options
+@click.option(
+    "-o", "--output", "--format", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
+    help="Output format.",
+)
+def sql(
+    request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: RowsFormat
+) -> None:
+    """Run a SQL statement in the cluster; print its rows.
+
+    STATEMENT runs as a Spark application beside the buckets of the namespace's tables. Write TABLE for a table of the
+    namespace, NAMESPACE.TABLE for one of another. EXPLAIN SELECT … shows the plan and the verdicts without running the
+    query. The rows come from the driver through a port-forward and appear in no log. If this command ends before it has
+    all rows, it deletes the application.
+    """
+    if not request["statement"].strip():
+        raise click.UsageError("STATEMENT is empty; give one statement, e.g. \"SELECT count(*) FROM orders\"")
+    if not options.wait:
+        raise click.UsageError("sql waits for its rows, so it takes no --no-wait; use `colocation submit --no-wait`")
+    cluster = target.open()
+    base = job.base(cluster, direct=options.direct)
+    group = group_view(cluster, chosen_group(cluster, request.pop("group"), request["statement"]))
+    token = new_token()
+    application = sql_application(SqlRequest(reader=token_digest(token), **request), group, base)
+    started = start(cluster, application, group, options, announce=False)
+    if started.applications is None:
+        return
+    try:
+        print_result(cluster, started, started.applications, token, options, output, with_plan=request["explain"])
+    except BaseException as error:  # noqa: BLE001 - however it ends, the driver is not left waiting
+        raise _given_up(started, started.applications, error) from None
+
+
+def print_result(
+    cluster: Cluster, started: Started, applications: Applications, token: str, options: RunOptions,
+    output: RowsFormat, *, with_plan: bool,
+) -> None:  # fmt: skip
+    """Wait for the result, and print it as it comes.
+
+    Raises:
+        RunError: the application was deleted, or took too long.
+        CommandFailed: it failed, or the connection to it did.
+    """
+
+    def open_port(pod: str) -> PodPort:
+        return PodPort(cluster.connection, started.namespace, pod, RESULT_PORT)
+
+    result = StatementResult(
+        applications, started.namespace, started.name, token=token, open_port=open_port,
+        time=TIME,
+    )  # fmt: skip
+    follow(result.begin(options.timeout_seconds))
+    for text in render(result.parser, result.rows(), output):
+        click.echo(text, nl=False)
+    if output != "json":  # there it is part of the document
+        tell_commits((result.parser.summary or {}).get("commits", ()), err=output == "csv")
+    if with_plan and output == "table":
+        tell(render_explanation(result.parser.summary or {}))
+
+
+def _given_up(started: Started, applications: Applications, error: BaseException) -> BaseException:
+    """What is to be raised; nobody will fetch the rows, so the application is deleted unless it has ended."""
+    what = f"{applications.what} {started.name}"
+    try:
+        if not applications.look(started.namespace, started.name).ended:
+            applications.delete(started.namespace, started.name)
+            tell(f"{what} is deleted, because nothing would fetch its rows", err=True)
+    except (ApiException, HTTPError, CommandFailed) as problem:
+        if getattr(problem, "status", None) != HTTP_NOT_FOUND:
+            reference = applications.reference(started.name)
+            tell(f"delete it: kubectl delete {reference} -n {started.namespace}", err=True)
+    if isinstance(error, KeyboardInterrupt):
+        return CommandFailed(f"interrupted while {what} ran")
+    if isinstance(error, StillRunning):
+        return CommandFailed(f"{what} has given no rows in the time that --timeout allows")
+    return error
+
+
+def chosen_group(cluster: Cluster, given: str | None, statement: str) -> str:
+    """The group to run beside: the given one, else that of the statement's tables.
+
+    Raises:
+        ManifestError: the namespace has no group.
+        CommandFailed: there is no such namespace.
+    """
+    if given:
+        return given
+    groups, tables = cluster.groups(), cluster.tables()
+    if not groups:
+        cluster.check_namespace()
+    return choose_group(statement, cluster.namespace, groups, tables)
+
+
+def tell_commits(commits: Sequence[Mapping[str, Any]], *, err: bool) -> None:
+    """A line for each change of a table that the statement committed."""
+    for done in commits:
+        tell(describe_commit(done), err=err)
+
+
+def describe_commit(done: Mapping[str, Any]) -> str:
+    """A change of a table for people: ``shop.orders: append, 2 rows in 1 file; snapshot 4``."""
+    what, snapshot = f"{done['table']}: {done['change']}", f"snapshot {done['snapshot_id']}"
+    if done["was_committed_before"]:
+        return f"{what} was committed before, as {snapshot}; nothing is changed"
+    if done["files"]:
+        return f"{what}, {counted(done['rows'], 'row')} in {counted(done['files'], 'file')}; {snapshot}"
+    if done["change"] in CHANGED_BY_ROWS:
+        return f"{what}, no rows: nothing is committed"
+    return f"{what}; {snapshot}"
+
+
+def render_explanation(result: Mapping[str, Any]) -> str:
+    """The executed plan as the driver explained it, else its verdicts alone: one line each, in EXPLAIN's words."""
+    if "explain" in result:
+        return str(result["explain"]).rstrip()
+    heads = [(f"{join['join']} {join['type']}", join) for join in result["joins"]]
+    heads += [(item["operator"], item) for item in (*result.get("aggregates", ()), *result.get("windows", ()))]
+    lines = [
+        f"{head} of {', '.join(item['tables'])}: "
+        + str(Decision(colocated=item["colocate"], reason=item["reason"]))
+        for head, item in heads
+    ]
+    return "\n".join(lines) or "no join"

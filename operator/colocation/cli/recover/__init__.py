@@ -1,0 +1,1 @@
+"""Commands that bring back dropped or lost tables, or release their files."""

@@ -1,0 +1,1 @@
+"""The terminal: shared options, completion, output formats, progress and rows."""
