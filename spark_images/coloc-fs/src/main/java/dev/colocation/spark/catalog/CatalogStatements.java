@@ -1,6 +1,8 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.ColocationCatalog;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Names;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;

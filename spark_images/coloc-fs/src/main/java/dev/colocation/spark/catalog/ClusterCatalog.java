@@ -2,6 +2,12 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ClusterTables;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.KubernetesApi;
+import dev.colocation.spark.cluster.Moment;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.TableObject;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;

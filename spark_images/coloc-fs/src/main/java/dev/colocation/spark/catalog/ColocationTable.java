@@ -1,5 +1,13 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.KubernetesApi;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.TableProperty;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.Commits;
 import dev.colocation.spark.write.CompactionResult;
@@ -7,7 +15,6 @@ import dev.colocation.spark.write.DropPartitions;
 import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.PartitionPredicates;
-import dev.colocation.spark.write.Snapshot;
 import dev.colocation.spark.write.TableLayout;
 import dev.colocation.spark.write.TableWriteBuilder;
 import dev.colocation.spark.write.Transaction;

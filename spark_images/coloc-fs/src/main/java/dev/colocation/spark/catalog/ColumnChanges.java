@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.GroupObject;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;

@@ -2,6 +2,9 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.TypeNames;
+import dev.colocation.spark.cluster.Types;
 import java.util.Arrays;
 import java.util.stream.Stream;
 import org.apache.spark.sql.types.ArrayType;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.TableProperty;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;

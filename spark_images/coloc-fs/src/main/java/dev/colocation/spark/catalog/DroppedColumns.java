@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.write.Commits;
 import dev.colocation.spark.write.DropColumns;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
 import java.lang.reflect.InvocationTargetException;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.trees.TreeNode;

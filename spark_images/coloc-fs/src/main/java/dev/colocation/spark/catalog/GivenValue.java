@@ -1,7 +1,9 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.Manifest;
-import dev.colocation.spark.write.CharColumns;
 import dev.colocation.spark.write.PartitionText;
 import java.math.BigDecimal;
 import java.util.Locale;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.GroupObject;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;

@@ -3,11 +3,15 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.ColocFileSystem;
+import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Moment;
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
 import dev.colocation.spark.plan.PaddedInFiles;
-import dev.colocation.spark.write.CharColumns;
+import dev.colocation.spark.write.ReadSnapshot;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -167,7 +171,7 @@ record LoadedTable(
     placing.ifPresent(group -> {
       String reference = object.group().referenceFrom(object.namespace());
       options.put(Settings.TABLE_PREFIX + object.namespace() + "." + object.directory(), reference);
-      options.put(Settings.GROUP_PREFIX + object.namespace() + "." + reference, told(reference, group));
+      options.put(Settings.GROUP_PREFIX + object.namespace() + "." + reference, group.asSetting(reference));
     });
     return options;
   }
@@ -185,14 +189,5 @@ record LoadedTable(
     if (!value.isEmpty()) {
       options.put(option, value);
     }
-  }
-
-  /** What executors know of the group: {@link Settings.Group} as JSON. */
-  static String told(String reference, Moment.Group group) {
-    ObjectNode told = JSON.createObjectNode().put("name", reference);
-    told.set("agents", JSON.valueToTree(group.agents()));
-    told.set("others", JSON.valueToTree(group.others()));
-    told.set("buckets", JSON.valueToTree(group.object().buckets()));
-    return told.toString();
   }
 }

@@ -1,6 +1,9 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Moment;
+import dev.colocation.spark.cluster.TableObject;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -1,5 +1,7 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.KubernetesApi;
+import dev.colocation.spark.cluster.Moment;
 import java.lang.ref.WeakReference;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 

@@ -1,5 +1,9 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Moment;
+import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.write.ReadSnapshot;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;

@@ -1,5 +1,7 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.options.KnownOptions;
 import dev.colocation.spark.options.Way;
 import java.util.Set;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.options.KnownOptions;
 import dev.colocation.spark.options.Way;
 import dev.colocation.spark.write.ReplacedRows;

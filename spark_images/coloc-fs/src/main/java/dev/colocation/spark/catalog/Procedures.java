@@ -1,11 +1,14 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.CommitResult;
 import dev.colocation.spark.write.Commits;
 import dev.colocation.spark.write.CompactionResult;
-import dev.colocation.spark.write.DataFile;
 import dev.colocation.spark.write.DropPartitions;
 import dev.colocation.spark.write.RollBack;
 import dev.colocation.spark.write.Transaction;

@@ -1,5 +1,8 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.Names;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;

@@ -1,5 +1,9 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.TableProperty;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.Manifest;
 import java.util.List;
 import java.util.Map;

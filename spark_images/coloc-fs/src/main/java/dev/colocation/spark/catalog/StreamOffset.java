@@ -4,6 +4,8 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.Manifest;
 import java.util.Optional;
 import org.apache.spark.sql.connector.read.streaming.Offset;

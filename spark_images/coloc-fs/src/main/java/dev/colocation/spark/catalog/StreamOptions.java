@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Optional;

@@ -1,6 +1,8 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.StreamOffset.Position;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.TableObject;
 import java.time.Instant;
 import java.util.List;
 import java.util.Optional;

@@ -1,7 +1,9 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.write.CompactionResult;
-import dev.colocation.spark.write.DataFile;
 import dev.colocation.spark.write.FilesToMerge;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteOptions;

@@ -3,6 +3,8 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.TableProperty;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -155,6 +157,6 @@ final class TableDefinition {
   }
 
   static RuntimeException refused(String what) {
-    return new ColocationException("not possible for a ColocatedTable: " + what).unchecked();
+    return ColocationException.notPossible(what);
   }
 }

@@ -2,9 +2,12 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.colocation.spark.write.CommitKey;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.write.Commits;
-import dev.colocation.spark.write.DataFile;
 import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.SentFile;

@@ -1,8 +1,12 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.Moment;
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
-import dev.colocation.spark.write.CharColumns;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.fs.ManifestStore;
 import java.io.IOException;
 import java.util.LinkedHashMap;

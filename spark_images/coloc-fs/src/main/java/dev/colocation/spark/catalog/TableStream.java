@@ -1,6 +1,11 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.StreamOffset.Position;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.KubernetesApi;
+import dev.colocation.spark.cluster.Moment;
+import dev.colocation.spark.cluster.Patience;
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.Settings;

@@ -3,6 +3,10 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.KubernetesApi;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.write.Commits;
 import java.net.HttpURLConnection;
 import java.util.Optional;
@@ -22,11 +26,6 @@ final class TableWriter {
   /** Which statement made or changed the object last: a request that is sent again, its answer lost, finds its own work. */
   private static final String REQUEST = "colocation.dev/request";
 
-  /**
-   * The manifest of the rows that go, of a table whose definition is that of rows which are still to be committed: the operator
-   * does not hold the one against the other until the next commit, and readers see the table as it was.
-   */
-  static final String REPLACES = "colocation.dev/replaces";
 
   /** What has become of a definition that nobody judges. */
   private static final String STORED = " was stored, but";
@@ -171,7 +170,7 @@ final class TableWriter {
     ObjectNode annotations = body.putObject("metadata").putObject("annotations");
     JsonNode manifest = object.path("status").path("snapshot").path("manifest");
     if (replacesRows && patch.has("columns") && manifest.isTextual()) {
-      annotations.set(REPLACES, manifest);
+      annotations.set(TableObject.REPLACES, manifest);
     }
     body.set("spec", patch);
     return body;
@@ -195,9 +194,9 @@ final class TableWriter {
         return;
       }
       ObjectNode body = JSON.createObjectNode();
-      JsonNode replaced = changed.before().path("metadata").path("annotations").path(REPLACES);
+      JsonNode replaced = changed.before().path("metadata").path("annotations").path(TableObject.REPLACES);
       body.putObject("metadata").put("resourceVersion", object.get().path("metadata").path("resourceVersion").asText())
-          .putObject("annotations").set(REPLACES, replaced.isTextual() ? replaced : body.nullNode());
+          .putObject("annotations").set(TableObject.REPLACES, replaced.isTextual() ? replaced : body.nullNode());
       body.set("spec", undo);
       KubernetesApi.Answer answer = api.send(what(namespace, name), "PATCH", path(namespace, name), body);
       if (answer.status() != HttpURLConnection.HTTP_CONFLICT || attempt == MOST_ATTEMPTS) {

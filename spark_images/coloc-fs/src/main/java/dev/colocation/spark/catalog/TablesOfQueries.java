@@ -1,5 +1,7 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.TableProperty;
 import dev.colocation.spark.write.ReplacedRows;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;

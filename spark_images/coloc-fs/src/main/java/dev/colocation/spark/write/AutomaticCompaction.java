@@ -1,5 +1,7 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.WriteException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 

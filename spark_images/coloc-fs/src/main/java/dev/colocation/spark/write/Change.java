@@ -1,5 +1,8 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.WriteException;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;

@@ -1,5 +1,7 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
 import java.util.List;
 
 /**

@@ -1,5 +1,7 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.WriteException;
 import java.io.IOException;
 import java.util.List;
 import java.util.Optional;

@@ -1,6 +1,8 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.catalog.Types;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.InvalidOption;
+import dev.colocation.spark.cluster.Types;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;

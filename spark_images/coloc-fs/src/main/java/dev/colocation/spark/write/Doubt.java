@@ -1,5 +1,7 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.NoAnswer;
+import dev.colocation.spark.cluster.Timer;
 import java.time.Duration;
 
 /** Answers that were lost since a commit began: whether there are any, and how long the API server was asked. */

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
 import java.util.List;
 
 /** All files stay, under a definition with fewer columns. Files that have one of these do not fit it: then it is refused. */

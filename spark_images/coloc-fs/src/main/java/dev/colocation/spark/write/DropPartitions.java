@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
 import java.util.List;
 import java.util.Map;
 

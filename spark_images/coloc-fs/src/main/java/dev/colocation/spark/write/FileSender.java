@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.fs.AgentClient.Folder;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -1,5 +1,7 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.RowFields.Field;
 import java.io.IOException;
 import java.util.Iterator;

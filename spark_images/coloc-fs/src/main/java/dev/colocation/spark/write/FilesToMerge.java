@@ -1,5 +1,7 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -1,6 +1,11 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.catalog.GroupObject;
+import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.NoAnswer;
+import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.Timer;
+import dev.colocation.spark.cluster.WriteException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
 import java.io.IOException;
 import java.io.Serializable;

@@ -1,6 +1,8 @@
 package dev.colocation.spark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.fs.AgentClient.Folder;
 import dev.colocation.spark.fs.AgentFailure;
 import java.io.IOException;

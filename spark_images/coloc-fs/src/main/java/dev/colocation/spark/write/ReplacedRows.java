@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.InvalidOption;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;

@@ -1,5 +1,11 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.WriteException;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;

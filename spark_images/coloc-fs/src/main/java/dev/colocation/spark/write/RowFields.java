@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.catalog.Types;
+import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.Manifest;
 import java.io.Serializable;
 import java.util.ArrayList;

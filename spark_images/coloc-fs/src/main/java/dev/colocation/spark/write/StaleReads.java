@@ -1,6 +1,6 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.catalog.ReadSnapshot;
+import dev.colocation.spark.cluster.WriteException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;

@@ -1,5 +1,8 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.InvalidOption;
 import dev.colocation.spark.options.KnownOptions;
 import dev.colocation.spark.options.Way;
 import java.util.List;

@@ -1,6 +1,15 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.catalog.ClusterApi;
+import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.ClusterApi;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.NoAnswer;
+import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.Timer;
+import dev.colocation.spark.cluster.WriteException;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashSet;

@@ -1,7 +1,9 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.catalog.ClusterApi;
-import dev.colocation.spark.catalog.Names;
+import dev.colocation.spark.cluster.ClusterApi;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
 import java.time.Duration;
 import java.util.List;

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.colocation.spark.catalog.StreamOffset.Position;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.TableObject;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.KubernetesApi;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.TableChange;

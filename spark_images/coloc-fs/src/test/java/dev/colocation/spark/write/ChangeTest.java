@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
+import dev.colocation.spark.cluster.DataFile;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;

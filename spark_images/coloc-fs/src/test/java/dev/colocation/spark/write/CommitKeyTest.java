@@ -10,6 +10,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.CommitRecord;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.InvalidOption;
+import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.WriteException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.Timer;
 import java.time.Duration;
 import java.time.Instant;
 

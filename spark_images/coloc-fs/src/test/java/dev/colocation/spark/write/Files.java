@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
 import java.util.Collections;
 import java.util.Map;
 

@@ -3,6 +3,7 @@ package dev.colocation.spark.write;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.TestTls;
 import java.net.InetAddress;
 import java.net.ServerSocket;

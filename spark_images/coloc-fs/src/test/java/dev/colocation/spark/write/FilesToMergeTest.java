@@ -9,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;

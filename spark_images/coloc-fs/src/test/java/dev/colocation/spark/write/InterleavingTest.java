@@ -4,8 +4,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import dev.colocation.spark.catalog.ClusterApi;
-import dev.colocation.spark.catalog.KubernetesApi.Answer;
+import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.ClusterApi;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.KubernetesApi.Answer;
+import dev.colocation.spark.cluster.NoAnswer;
+import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.WriteException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;

@@ -1,5 +1,8 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.cluster.WriteException;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.List;

@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpsConfigurator;
 import com.sun.net.httpserver.HttpsServer;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.TestTls;
 import java.io.IOException;

@@ -7,6 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.AgentClient;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;

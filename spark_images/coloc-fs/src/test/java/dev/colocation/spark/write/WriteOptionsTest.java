@@ -3,6 +3,8 @@ package dev.colocation.spark.write;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.InvalidOption;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;

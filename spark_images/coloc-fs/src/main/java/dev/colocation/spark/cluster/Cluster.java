@@ -1,0 +1,152 @@
+package dev.colocation.spark.cluster;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.net.HttpURLConnection;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/** Tables, groups and agents' addresses as the API server knows them, and the compare-and-set of a table's snapshot. */
+public final class Cluster {
+  private static final int FIRST_SERVER_ERROR = 500;
+  /** Request timeout, too many requests: they pass, as server errors do. */
+  private static final Set<Integer> PASSING = Set.of(408, 429);
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final ClusterApi api;
+  private final ServerClock clock;
+
+  public Cluster(ClusterApi api, Timer timer) {
+    this.api = api;
+    clock = new ServerClock(timer::nanos, timer::now);
+  }
+
+  /** The API server's time, by an answer of this moment: a machine that slept since the last one has not counted that. */
+  public Instant askTime() {
+    send("GET", "/version", null);
+    if (Thread.currentThread().isInterrupted()) {
+      throw new WriteException("cancelled");
+    }
+    return now();
+  }
+
+  /** The API server's time, by its last answer. */
+  public Instant now() {
+    return clock.now();
+  }
+
+  private KubernetesApi.Answer send(String method, String path, JsonNode body) {
+    KubernetesApi.Answer answer = api.sendOnce(method, path, body);
+    clock.hear(answer.serverTime());
+    return answer;
+  }
+
+  /** The object does not exist. */
+  public static final class NotThere extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public NotThere(String message) {
+      super(message);
+    }
+  }
+
+  public TableState table(String namespace, String name) throws NoAnswer {
+    return TableState.parse(own("ColocatedTable", KubernetesApi.TABLES, namespace, name));
+  }
+
+  public GroupObject group(Names.GroupKey key) throws NoAnswer {
+    return GroupObject.parse(own("ColocationGroup", KubernetesApi.GROUPS, key.namespace(), key.name()));
+  }
+
+  /** Ready agents' URLs by node: those that readers and writers of a group's tables in {@code namespace} may talk to. */
+  public Map<String, String> agents(String namespace, Names.GroupKey group) throws NoAnswer {
+    String name = group.configMapIn(namespace);
+    String what = "ConfigMap " + namespace + "/" + name;
+    JsonNode data = get(what, "/api/v1/namespaces/" + namespace + "/configmaps/" + name).path("data");
+    try {
+      return GroupAgents.parse(data, GroupAgents.READY);
+    } catch (JsonProcessingException error) {
+      throw new WriteException(GroupAgents.READY + " of " + what + " cannot be read: " + error.getMessage(), error);
+    }
+  }
+
+  /**
+   * Sets {@code status.snapshot} and {@code status.history} if the table is still as it was read, and {@code status.columns} where
+   * rows of other columns replace all that were there.
+   *
+   * @param commits all of {@code status.commits}; empty = they stay as they are
+   * @return the table as it is then
+   * @throws WriteConflict when it is not, and nothing was changed
+   * @throws NoAnswer when it may have been done: read the table to know
+   */
+  public JsonNode commit(TableState table, ObjectNode snapshot, List<Snapshot> history, Optional<List<CommitRecord>> commits)
+      throws WriteConflict, NoAnswer {
+    ObjectNode body = JSON.createObjectNode();
+    body.putObject("metadata").put("resourceVersion", table.resourceVersion()).put("uid", table.uid());
+    ObjectNode status = body.putObject("status");
+    status.set("snapshot", snapshot);
+    ArrayNode replaced = status.putArray("history");
+    history.forEach(one -> replaced.add(one.json()));
+    table.columnsToTell().ifPresent(columns -> status.set("columns", columns));
+    commits.ifPresent(records -> {
+      ArrayNode kept = status.putArray("commits");
+      records.forEach(record -> kept.add(record.json()));
+    });
+    String what = what("ColocatedTable", table.namespace(), table.name());
+    String path = path(KubernetesApi.TABLES, table.namespace(), table.name()) + "/status";
+    KubernetesApi.Answer answer = send("PATCH", path, body);
+    if (answer.status() == HttpURLConnection.HTTP_CONFLICT) {
+      throw new WriteConflict(what + " was changed by someone else");
+    }
+    return checked(what, answer);
+  }
+
+  private JsonNode own(String kind, String plural, String namespace, String name) throws NoAnswer {
+    String what = what(kind, namespace, name);
+    if (!Names.isObject(namespace) || !Names.isObject(name)) {
+      throw new NotThere(what + " does not exist");
+    }
+    return get(what, path(plural, namespace, name));
+  }
+
+  private JsonNode get(String what, String path) throws NoAnswer {
+    return checked(what, send("GET", path, null));
+  }
+
+  private static JsonNode checked(String what, KubernetesApi.Answer answer) throws NoAnswer {
+    int status = answer.status();
+    String said = answer.body().path("message").asText();
+    if (answer.isSuccess()) {
+      return answer.body();
+    }
+    if (status == KubernetesApi.NO_ANSWER || status >= FIRST_SERVER_ERROR || PASSING.contains(status)) {
+      throw new NoAnswer(what + ": the API server answered " + (status == KubernetesApi.NO_ANSWER ? "nothing" : status)
+          + ": " + said);
+    }
+    if (status == HttpURLConnection.HTTP_NOT_FOUND) {
+      throw new NotThere(what + " does not exist");
+    }
+    if (status == HttpURLConnection.HTTP_UNAUTHORIZED) {
+      throw new WriteException(what + KubernetesApi.TOKEN_REFUSED);
+    }
+    if (status == HttpURLConnection.HTTP_FORBIDDEN) {
+      throw new WriteException(what + ": this account may not see or change it; ask for ClusterRole colocation-user in that "
+          + "namespace (colocation-view is enough for a group of another one)");
+    }
+    throw new WriteException(what + ": the API server answered " + status + ": " + said);
+  }
+
+  private static String what(String kind, String namespace, String name) {
+    return kind + " " + namespace + "/" + name;
+  }
+
+  private static String path(String plural, String namespace, String name) {
+    return KubernetesApi.collection(namespace, plural) + "/" + name;
+  }
+}

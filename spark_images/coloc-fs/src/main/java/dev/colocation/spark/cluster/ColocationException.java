@@ -1,0 +1,66 @@
+package dev.colocation.spark.cluster;
+
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.QueryContext;
+import org.apache.spark.sql.AnalysisException;
+import scala.Option;
+import scala.collection.immutable.Map.Map1;
+
+/**
+ * What users are told instead of a plan: what is wrong and what to do.
+ *
+ * <p>The condition, which programs may ask for, is the reason with which the message begins, if it has one.
+ */
+public final class ColocationException extends AnalysisException {
+  private static final long serialVersionUID = 1L;
+
+  private static final Pattern REASON = Pattern.compile("([A-Z][A-Za-z]+): ");
+  private static final String WITHOUT_REASON = "Refused";
+
+  public ColocationException(String message) {
+    this(message, null);
+  }
+
+  public ColocationException(String message, Throwable cause) {
+    super(message, Option.empty(), Option.empty(), Option.apply(cause), Option.apply(condition(message)),
+        new Map1<>("message", message), new QueryContext[0]);
+  }
+
+  private static String condition(String message) {
+    Matcher reason = REASON.matcher(message);
+    return reason.lookingAt() ? reason.group(1) : WITHOUT_REASON;
+  }
+
+  /** Of errors of a data source. A shell of Spark 4.3 prints Java's stack where there is none. */
+  @Override
+  public String getSqlState() {
+    return "KD000";
+  }
+
+  /** Without the name of a class: a Thrift server gives this to users. */
+  @Override
+  public String toString() {
+    return getMessage();
+  }
+
+  /** For methods that may not throw checked exceptions: Spark's callers are Scala, which knows none. */
+  public RuntimeException unchecked() {
+    return unchecked(this);
+  }
+
+  /** What a ColocatedTable cannot be or become. */
+  public static RuntimeException notPossible(String what) {
+    return new ColocationException("not possible for a ColocatedTable: " + what).unchecked();
+  }
+
+  /** Throws any error in its own words where no checked exception is allowed. */
+  public static RuntimeException unchecked(Throwable error) {
+    return ColocationException.<RuntimeException>thrown(error);
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> E thrown(Throwable error) throws E {
+    throw (E) error;
+  }
+}

@@ -1,0 +1,21 @@
+package dev.colocation.spark.cluster;
+
+import java.io.Serializable;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * One immutable Parquet file of a table.
+ *
+ * @param path below the table's folder, {@code data/…}; its name ends as Spark names files of the bucket
+ * @param partition for each partition column, in the table's order, its value in Spark's string form; null = NULL
+ * @param sha256 64 hex digits
+ */
+public record DataFile(String path, int bucket, Map<String, String> partition, long rows, long bytes, String sha256)
+    implements Serializable {
+
+  public DataFile {
+    partition = Collections.unmodifiableMap(new LinkedHashMap<>(partition));
+  }
+}

@@ -1,0 +1,123 @@
+package dev.colocation.spark.cluster;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Instant;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The cluster as one query sees it. The first object is read as it is now; all others as they were at that moment, by the API
+ * server's own version of its store. Not safe to share between threads.
+ */
+public final class Moment {
+  private static final int GONE = 410;
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /**
+   * A group.
+   *
+   * @param agents URLs by node of the agents that were ready when the operator wrote last
+   * @param others of the others
+   * @param silence why the operator's verdict on it does not hold; empty when it does
+   * @param lastSign when the operator last gave a sign of life; until then its word on the group was kept up
+   */
+  public record Group(
+      GroupObject object,
+      Map<String, String> agents,
+      Map<String, String> others,
+      String silence,
+      Optional<Instant> lastSign) {
+
+    /**
+     * What the file system on executors knows of the group: {@link dev.colocation.spark.fs.Settings.Group} as JSON.
+     *
+     * @param reference how the table names the group
+     */
+    public String asSetting(String reference) {
+      ObjectNode setting = JSON.createObjectNode().put("name", reference);
+      setting.set("agents", JSON.valueToTree(agents));
+      setting.set("others", JSON.valueToTree(others));
+      setting.set("buckets", JSON.valueToTree(object.buckets()));
+      return setting.toString();
+    }
+  }
+
+  private final KubernetesApi api;
+  private final Map<List<Object>, Optional<Group>> groups = new HashMap<>();
+  private String version = "";
+
+  public Moment(KubernetesApi api) {
+    this.api = api;
+  }
+
+  /** A table; empty when there was none. */
+  public Optional<TableObject> table(String namespace, String name) {
+    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(TableObject::parse);
+  }
+
+  /** A table that is to be replaced: a status that cannot be understood is none. */
+  public Optional<TableObject> replacedTable(String namespace, String name) {
+    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(TableObject::parseReplaced);
+  }
+
+  /** The group that places a namespace's tables; empty while the group, or its ConfigMap there, is missing. */
+  public Optional<Group> group(String namespace, Names.GroupKey key) {
+    Optional<Group> known = groups.get(List.of(namespace, key));
+    if (known == null) {
+      known = find("ColocationGroup", KubernetesApi.GROUPS, key.namespace(), key.name())
+          .flatMap(object -> withAgents(namespace, key, object));
+      groups.put(List.of(namespace, key), known);
+    }
+    return known;
+  }
+
+  private Optional<Group> withAgents(String namespace, Names.GroupKey key, JsonNode object) {
+    String name = key.configMapIn(namespace);
+    return api.get("ConfigMap " + namespace + "/" + name, "/api/v1/namespaces/" + namespace + "/configmaps/" + name)
+        .map(configMap -> configMap.path("data"))
+        .map(data -> new Group(
+            GroupObject.parse(object),
+            agents(data, GroupAgents.READY),
+            agents(data, GroupAgents.NOT_READY),
+            api.operatorLife().silence(data),
+            api.operatorLife().lastSign(data)));
+  }
+
+  private static Map<String, String> agents(JsonNode data, String key) {
+    try {
+      return GroupAgents.parse(data, key);
+    } catch (JsonProcessingException error) {
+      throw new ColocationException(key + " of the group's ConfigMap cannot be read: " + error.getMessage(), error)
+          .unchecked();
+    }
+  }
+
+  /** A list of one object rather than the object: only lists can be read as they were at a moment. */
+  private Optional<JsonNode> find(String kind, String plural, String namespace, String name) {
+    if (!Names.isObject(namespace) || !Names.isObject(name)) {
+      return Optional.empty();
+    }
+    String what = kind + " " + namespace + "/" + name;
+    String path = KubernetesApi.collection(namespace, plural) + "?fieldSelector=metadata.name%3D" + name;
+    KubernetesApi.Answer answer = api.send(what, "GET", path + atThisMoment(), null);
+    if (answer.status() == GONE) {
+      // The API server has forgotten the moment, minutes ago: the query goes on with the present.
+      version = "";
+      answer = api.send(what, "GET", path, null);
+    }
+    JsonNode list = KubernetesApi.checked(what, answer);
+    if (version.isEmpty()) {
+      version = list.path("metadata").path("resourceVersion").asText();
+    }
+    return Optional.ofNullable(list.path("items").get(0));
+  }
+
+  private String atThisMoment() {
+    return version.isEmpty() ? "" : "&resourceVersionMatch=Exact&resourceVersion=" + version;
+  }
+}

@@ -1,0 +1,111 @@
+package dev.colocation.spark.cluster;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import java.net.HttpURLConnection;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
+
+/**
+ * What to make of the answers of an API server that is away, or has just begun. Its restart or its upgrade takes seconds, and a
+ * query that has not begun loses nothing by waiting.
+ */
+public final class Patience {
+  static final Duration LONGEST = Duration.ofSeconds(25);
+
+  private static final Duration FIRST_PAUSE = Duration.ofMillis(250);
+  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(2);
+  /** So long a server that refuses to say whether it is ready is taken for one that has not read the roles yet. */
+  private static final Duration READING_ROLES = Duration.ofSeconds(5);
+  private static final int FIRST_SERVER_ERROR = 500;
+  private static final int TOO_MANY_REQUESTS = 429;
+  private static final Set<Integer> PASSING =
+      Set.of(KubernetesApi.NO_ANSWER, HttpURLConnection.HTTP_CLIENT_TIMEOUT, TOO_MANY_REQUESTS);
+
+  private static final KubernetesApi.Answer NOT_READY = new KubernetesApi.Answer(
+      HttpURLConnection.HTTP_UNAVAILABLE,
+      JsonNodeFactory.instance.objectNode().put("message", "it refused the request, and is not ready: it has just begun"),
+      Optional.empty());
+
+  /** The monotonic clock, and waiting; for tests. */
+  public interface Clock {
+    Clock REAL = new Clock() {
+      @Override
+      public long nanos() {
+        return System.nanoTime();
+      }
+
+      @Override
+      public boolean sleep(Duration time) {
+        try {
+          Thread.sleep(time.toMillis());
+          return true;
+        } catch (InterruptedException error) {
+          Thread.currentThread().interrupt();
+          return false;
+        }
+      }
+    };
+
+    long nanos();
+
+    /** False when the thread was interrupted: the query was cancelled. */
+    boolean sleep(Duration time);
+  }
+
+  private Patience() {}
+
+  /** The first answer that does not pass by itself, or the last one when the time is over or the query was cancelled. */
+  static KubernetesApi.Answer read(Supplier<KubernetesApi.Answer> ask, Clock clock) {
+    long deadline = clock.nanos() + LONGEST.toNanos();
+    Duration pause = FIRST_PAUSE;
+    while (true) {
+      KubernetesApi.Answer answer = ask.get();
+      if (!isPassing(answer) || Thread.currentThread().isInterrupted() || clock.nanos() >= deadline || !clock.sleep(pause)) {
+        return answer;
+      }
+      Duration twice = pause.multipliedBy(2);
+      pause = twice.compareTo(LONGEST_PAUSE) < 0 ? twice : LONGEST_PAUSE;
+    }
+  }
+
+  /**
+   * An answer of which a refusal (401, 403) can be believed. An API server that has just begun has read neither roles nor the pods
+   * of tokens yet, and refuses what is allowed: so a refusal counts when it was asked for after the server had said that it is
+   * ready. Until it has read the role for {@code /readyz}, it refuses that, too; one that goes on refusing it tells nobody, and is
+   * believed.
+   *
+   * @param ask may be repeated after a refusal, which says that nothing was done
+   * @param readiness the answer of {@code /readyz}
+   */
+  static KubernetesApi.Answer confirmed(
+      Supplier<KubernetesApi.Answer> ask, Supplier<KubernetesApi.Answer> readiness, Clock clock) {
+    long deadline = clock.nanos() + READING_ROLES.toNanos();
+    while (true) {
+      KubernetesApi.Answer answer = ask.get();
+      if (!isRefusal(answer)) {
+        return answer;
+      }
+      KubernetesApi.Answer ready = readiness.get();
+      if (isPassing(ready)) {
+        return NOT_READY;
+      }
+      if (!isRefusal(ready)) {
+        return ask.get();
+      }
+      if (clock.nanos() >= deadline || !clock.sleep(FIRST_PAUSE)) {
+        return answer;
+      }
+    }
+  }
+
+  private static boolean isRefusal(KubernetesApi.Answer answer) {
+    return answer.status() == HttpURLConnection.HTTP_FORBIDDEN || answer.status() == HttpURLConnection.HTTP_UNAUTHORIZED;
+  }
+
+  /** Whether the same request may be answered otherwise in a while: no answer, too many requests, a server's error. */
+  static boolean isPassing(KubernetesApi.Answer answer) {
+    return PASSING.contains(answer.status()) || answer.status() >= FIRST_SERVER_ERROR;
+  }
+}

@@ -1,0 +1,111 @@
+package dev.colocation.spark.cluster;
+
+import java.util.Map;
+import org.apache.spark.QueryContext;
+import org.apache.spark.SparkRuntimeException;
+import scala.collection.immutable.Map.Map1;
+
+/**
+ * Why a change of a table was not committed, or may not have been: what is wrong, and what to do.
+ *
+ * <p>Spark's own type, since PySpark, also over Spark Connect, knows only those: others are a {@code Py4JJavaError} with all of
+ * Java's stack. The condition, which programs may ask for, is the word with which the message begins.
+ */
+public class WriteException extends SparkRuntimeException {
+  private static final long serialVersionUID = 1L;
+
+  /** A condition that every Spark knows; Spark's type asks for one. */
+  private static final String OF_SPARK = "INTERNAL_ERROR";
+
+  private final String reason;
+  private final String message;
+
+  public WriteException(String message) {
+    this("", message, null);
+  }
+
+  public WriteException(String message, Throwable cause) {
+    this("", message, cause);
+  }
+
+  /** {@code reason}: the message begins with it; empty = none. */
+  public WriteException(String reason, String message, Throwable cause) {
+    super(OF_SPARK, new Map1<>("message", message), cause, new QueryContext[0], "");
+    this.reason = reason;
+    this.message = reason.isEmpty() ? message : reason + ": " + message;
+  }
+
+  @Override
+  public String getMessage() {
+    return message;
+  }
+
+  /** Null when there is none. */
+  @Override
+  public String getCondition() {
+    return reason.isEmpty() ? null : reason;
+  }
+
+  /** What users read who have asked for errors as JSON. */
+  @Override
+  public Map<String, String> getMessageParameters() {
+    return Map.of("message", message);
+  }
+
+  /** Of errors of a data source. A shell of Spark 4.3 prints Java's stack where there is none. */
+  @Override
+  public String getSqlState() {
+    return "KD000";
+  }
+
+  /** Without the name of a class: a Thrift server gives this to users. */
+  @Override
+  public String toString() {
+    return message;
+  }
+
+  /** Another change was first, and this one may not go on top of it. Nothing was changed. */
+  public static final class LoadConflict extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public LoadConflict(String message) {
+      super("LoadConflict", message, null);
+    }
+  }
+
+  /** The API server did not say whether the commit happened; the message says how to find out and what to do then. */
+  public static final class CommitUnknown extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public CommitUnknown(String message, Throwable cause) {
+      super("CommitUnknown", message, cause);
+    }
+  }
+
+  /** A compaction has read or written other rows than the manifest says: nothing was committed. */
+  public static final class RowsDiffer extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public RowsDiffer(String message) {
+      super("RowsDiffer", message, null);
+    }
+  }
+
+  /** The table cannot be changed yet; says what is missing. */
+  public static final class NotReady extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public NotReady(String message) {
+      super("NotReady", message, null);
+    }
+  }
+
+  /** The table's spec or status cannot be understood; {@code reason}: which. */
+  public static final class InvalidTable extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    InvalidTable(String reason, String message) {
+      super(reason, message, null);
+    }
+  }
+}
