@@ -1,0 +1,21 @@
+package dev.colocation.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.colocation.spark.catalog.ReaderContractTest;
+import dev.colocation.spark.cluster.ClusterContractTest;
+import java.io.IOException;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+
+/** Every file of cases has a reader here. */
+final class ContractTest {
+  @Test
+  void everyRuleIsChecked() throws IOException {
+    TreeSet<String> read = new TreeSet<>();
+    Stream.of(ClusterContractTest.RULES, ReaderContractTest.RULES).map(Map::keySet).forEach(read::addAll);
+    assertEquals(Contract.names(), read);
+  }
+}
