@@ -18,7 +18,7 @@ RUN /opt/colocation/bin/pip install --no-cache-dir --no-compile --no-index --no-
     && python3 -m compileall -q /opt/colocation/lib
 
 FROM ${BASE}
-# nginx serves files in front of the agent, as its child; see docs/decisions/0043-nginx-before-the-agent.md.
+# nginx serves files in front of the agent, as its child process.
 # The policy keeps the package from starting a server in the build.
 RUN printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d \
     && apt-get update \

@@ -1,4 +1,4 @@
-"""Judges a history: what must hold, whatever the faults. See docs/decisions/0055-chaos.md."""
+"""Judges a history: what must hold, whatever the faults. See CONTRIBUTING.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

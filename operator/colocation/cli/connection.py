@@ -24,7 +24,7 @@ class Connection(client.ApiClient):
     """A client whose refusals (401, 403) can be believed.
 
     An API server that has just begun has not read all roles and accounts, and refuses what is allowed, and tokens that
-    are good (docs/decisions/0065). So a refusal counts when it was given after the server had said that it is ready. It
+    are good. So a refusal counts when it was given after the server had said that it is ready. It
     says that nothing was done, so writes may be repeated, too.
     """
 

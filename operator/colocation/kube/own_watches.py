@@ -1,8 +1,8 @@
-"""Watches of our own, beside kopf's: agents' pods, clone Jobs, tables, volumes and claims of namespaces' files.
+"""Watches in addition to kopf's: agents' pods, clone Jobs, tables, volumes and claims of namespaces' files.
 
 kopf watches either all namespaces or some, for every kind alike. Groups and tables are everywhere; pods and Jobs of
-others are none of our business, and so need no right that is valid for the whole cluster. Tables are too many for kopf:
-it lists all objects in one piece, and has a task and a queue for each (docs/decisions/0037-tables-beside-kopf.md).
+others do not matter, so the operator needs no cluster-wide right on them. Tables are too many for kopf, which lists all
+objects of a kind in one piece and keeps a task and a queue for each.
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 Each replica is given away without knowing the later ones. When the map would not be even after all of them, one
 minimum-cost flow decides repair and balance together: lost replicas have to go somewhere, all others may move. Of the
 nodes that a bucket comes to in its optimum, the repair takes as many as the bucket lost; what is left of the optimum is
-left for balance. So repair and balance together make no more replicas than the optimum of both (see
-docs/decisions/0027-repair-with-balance-in-mind.md for the limits of this).
+left for balance. So repair and balance together make no more replicas than the optimum of both; for the limits
+of this see docs/decisions/0006-zones-then-evenness.md.
 """
 
 from collections import Counter

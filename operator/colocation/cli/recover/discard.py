@@ -1,6 +1,6 @@
 """``discard``: lets files go whose tables were deleted so that no group remembers it.
 
-The operator withholds many such folders, as objects that were lost look the same (docs/decisions/0028). Here an admin
+The operator withholds many such folders, because lost objects look the same. Here an admin
 names them, by an annotation of each Node where they lie. A folder's name holds its table's uid, so what is said of it
 holds of no other table, ever.
 """
