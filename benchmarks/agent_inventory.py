@@ -28,11 +28,10 @@ from colocation.agent.conversation import Conversation
 from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
-from colocation.storage import upkeep
-from colocation.storage.hashing import unlimited
-from colocation.storage.inventory import Inventory
+from colocation.storage.inventory import Inventory, hash_unverified, sweep
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unlimited
 from tests.manifests import encode_manifest
 from tests.unit.storage.tables import publish
 
@@ -64,8 +63,8 @@ def make_table(root: DataRoot, number: int, partitions: int, buckets: int) -> tu
 def first_verification(root: DataRoot) -> tuple[float, float]:
     """Seconds to look at all files, and to hash them."""
     inventory = Inventory(root)
-    scanned = seconds(lambda: upkeep.sweep(inventory))
-    return scanned, seconds(lambda: upkeep.hash_unverified(inventory, unlimited))
+    scanned = seconds(lambda: sweep(inventory))
+    return scanned, seconds(lambda: hash_unverified(inventory, unlimited))
 
 
 def table_of(reference: TableReference) -> TablePath:

@@ -15,8 +15,7 @@ from benchmarks.two_nodes import running
 from colocation.model.agent import AskedTable, TableReference
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
-from colocation.storage.hashing import identity_of
-from colocation.storage.ledger import LedgerEntry
+from colocation.storage.ledger import LedgerEntry, identity_of
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 from tests.manifests import encode_manifest

@@ -8,8 +8,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from colocation.agent.certificate import Asked
-from colocation.agent.certificate_requests import NoCertificate
+from colocation.agent.certificate_keeper import NoCertificate
+from colocation.agent.node_certificate import Asked
 from colocation.controller.authority import Authority
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from colocation.storage.hashing import identity_of
+from colocation.storage.ledger import identity_of
 from devcluster import node as nodes
 from devcluster import paths
 from devcluster.errors import DevclusterError

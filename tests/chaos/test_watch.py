@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from colocation.model.agent import CloneProgress
-from colocation.storage.clone_progress import PROGRESS_FILE
+from colocation.storage.clone_reports import PROGRESS_FILE
 
 from . import cluster_view
 from .cluster_view import Machinery

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from colocation.model.agent import CloneProgress
-from colocation.storage.clone_progress import PROGRESS_FILE
+from colocation.storage.clone_reports import PROGRESS_FILE
 from demo import cluster
 from demo import disks as node_disks
 

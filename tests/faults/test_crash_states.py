@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from colocation.clone.pull import PulledFile, Puller
-from colocation.clone.sources import Sources
+from colocation.clone.pull import PulledFile, Puller, Sources
 from colocation.model.clone import CloneSource
 from colocation.model.names import RECYCLE_DIRECTORY
 from colocation.model.table_manifest import manifest_path
-from colocation.storage import incoming_batch, publish
-from colocation.storage.incoming_batch import IncomingBatch
+from colocation.storage import publish
+from colocation.storage.disk_health import adopt, read_marker
 from colocation.storage.inventory import Inventory
-from colocation.storage.marker import adopt, read_marker
 from colocation.storage.paths import TablePath
+from colocation.storage.publish import IncomingBatch
 from colocation.storage.recycling import recycle, recycled_tables, restore
 from colocation.storage.root import CLONES, DataRoot
 from tests.faults.crash_states import CrashState, Recorder, crash_states
@@ -86,8 +85,7 @@ def clone_large(root: DataRoot, acknowledge: Acknowledge) -> None:
 @pytest.fixture
 def no_announcements(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told to the agent next door may be lost: it looks at the folders itself."""
-    for module in (publish, incoming_batch):
-        monkeypatch.setattr(module, "announce", lambda *_: None)
+    monkeypatch.setattr(publish, "announce", lambda *_: None)
 
 
 def states_of(

@@ -17,11 +17,9 @@ import pytest
 PROGRAM = """
 import contextlib, json, os, shutil, subprocess, sys
 from pathlib import Path
-from colocation.storage.disk_health import DiskHealth
-from colocation.storage.hashing import FileIdentity
+from colocation.storage.disk_health import DiskHealth, WrongDisk, check_disk
 from colocation.storage.incoming import IncomingFile
-from colocation.storage.ledger import LedgerEntry
-from colocation.storage.marker import WrongDisk, check_disk
+from colocation.storage.ledger import FileIdentity, LedgerEntry
 from colocation.storage.paths import TablePath
 from colocation.storage.root import UPLOADS, DataRoot
 
@@ -79,14 +77,13 @@ from pathlib import Path
 from colocation.model.agent import AgentReport, CloneProgress
 from colocation.agent.answers import Answers
 from colocation.agent.conversation import Conversation
-from colocation.storage import incoming, upkeep
-from colocation.storage.announcements import announce
-from colocation.storage.clone_progress import write_progress
+from colocation.storage import incoming
+from colocation.storage.clone_reports import announce, write_progress
 from colocation.storage.disk_health import DiskHealth
-from colocation.storage.hashing import unlimited
-from colocation.storage.inventory import Inventory
-from colocation.storage.quarantine_purge import QuarantinePurge
+from colocation.storage.inventory import Inventory, hash_unverified, look, scrub_batch, sweep
+from colocation.storage.quarantine import QuarantinePurge
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unlimited
 from devcluster import disks
 from tests.unit.storage.tables import data_path, make_table, on_disk, publish, publish_table
 
@@ -102,15 +99,15 @@ class Agent:
         self.root = DataRoot(data)
         self.health = DiskHealth(self.root, "node-1")
         self.inventory = Inventory(self.root)
-        self.quarantine = QuarantinePurge(self.root, self.inventory)
+        self.quarantine = QuarantinePurge(self.root, self.inventory.live_digests)
         self.health.probe()
 
     def work(self):
         self.health.probe()
-        upkeep.sweep(self.inventory)
-        upkeep.look(self.inventory, unlimited)
-        upkeep.hash_unverified(self.inventory, unlimited)
-        upkeep.scrub_batch(self.root, self.inventory, 0.0, unlimited)
+        sweep(self.inventory)
+        look(self.inventory, unlimited)
+        hash_unverified(self.inventory, unlimited)
+        scrub_batch(self.root, self.inventory, 0.0, unlimited)
         incoming.remove_stale(self.root)
         self.quarantine.run()
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 import pytest
 from cryptography import x509
 
-from colocation.agent.certificate import ask_for
+from colocation.agent.node_certificate import CERTIFICATE_FILE, ask_for
 from colocation.agentclient import AgentError, NotFound, Timeouts, Unreachable
 from colocation.model.certificates import USAGES
 from colocation.model.names import (
@@ -21,7 +21,6 @@ from colocation.model.names import (
     AGENT_TLS_SERVER_NAME,
     agent_certificate_name,
 )
-from colocation.storage.agent_certificate import CERTIFICATE_FILE
 from tests.agent_caller import AgentCaller
 from tests.certificate_authority import make_authority
 

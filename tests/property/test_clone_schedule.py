@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.storage.node_schedule import MAX_WAIT_SECONDS, SCHEDULE_FILE, NodeSchedule
-from colocation.storage.pace import BURST_SECONDS, OwnSchedule, Schedule
+from colocation.storage.pace import BURST_SECONDS, MAX_WAIT_SECONDS, SCHEDULE_FILE, NodeSchedule, OwnSchedule, Schedule
 from colocation.storage.root import DataRoot
 
 RATE = 100.0

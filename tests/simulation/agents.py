@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colocation.agent.conversation import Conversation, StaleTerm
-from colocation.agent.orders import Order
-from colocation.agent.question import Question, UnknownQuestion
+from colocation.agent.conversation import Conversation, Order, Question, StaleTerm, UnknownQuestion
 from colocation.model.agent import (
     AgentReport,
     CloneProgress,

@@ -8,8 +8,7 @@ from typing import TypeVar
 from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
 from colocation.model.conditions import Reason
 from colocation.storage.ages import compared, older
-from colocation.storage.hashing import FileIdentity
-from colocation.storage.ledger import Sighting
+from colocation.storage.ledger import FileIdentity, Sighting
 
 GIB = 1 << 30
 CAPACITY_BYTES = 100 * GIB

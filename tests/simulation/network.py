@@ -9,9 +9,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colocation.agent.conversation import StaleOrder, StaleTerm
-from colocation.agent.orders import Order
-from colocation.agent.question import UnknownQuestion
+from colocation.agent.conversation import Order, StaleOrder, StaleTerm, UnknownQuestion
 from colocation.agentclient import AgentError
 from colocation.agentclient.calls import NOT_MODIFIED, Call
 from colocation.agentclient.errors import Unreachable, error_of_response

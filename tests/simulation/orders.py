@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from colocation.agent.orders import Order
-from colocation.agent.question import Question
+from colocation.agent.conversation import Order, Question
 from colocation.kube.api import TABLES, Resource
 from colocation.model.agent import AskedTable
 from colocation.reconcile.proofs import ORDER_VALIDITY_SECONDS

@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from colocation.agent.orders import Order
-from colocation.agent.question import Question
+from colocation.agent.conversation import Order, Question
 from colocation.kube.api import GROUPS
 from colocation.model.agent import AskedTable, DeletionProof, TableReference
 from colocation.storage.paths import TablePath

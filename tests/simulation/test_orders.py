@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from colocation.agent.conversation import StaleOrder, StaleTerm
-from colocation.agent.orders import Order
+from colocation.agent.conversation import Order, StaleOrder, StaleTerm
 from colocation.kube.api import GROUPS, TABLES
 from colocation.kube.errors import ClusterError
 from colocation.model.agent import DeletionProof

@@ -8,11 +8,9 @@ from kubernetes.aio.config import ConfigException
 
 from colocation.common.logs import configure
 
-from .authorizer import CachedAuthorizer
-from .certificate_requests import KubernetesCertificateRequests
+from .authorizer import CachedAuthorizer, KubernetesAuthorizer, ReviewGuard
+from .certificate_keeper import KubernetesCertificateRequests
 from .front import FrontEnded
-from .kubernetes_authorizer import KubernetesAuthorizer
-from .review_guard import ReviewGuard
 from .server import running_agent
 from .settings import Settings, settings_from
 

@@ -1,24 +1,20 @@
-"""What the newest question is answered: reports on its tables and on the node, and the revision at which each changed.
+"""Answers to the operator's questions."""
 
-A quiet table costs a comparison of four numbers per answer. Its report is made again when files of it were published,
-removed, hashed, found damaged or announced by a clone, when a look at its folders (see
-``upkeep``) found a change, and after a sweep.
-"""
-
+import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from colocation.model.agent import AgentReport, AskedTable, CloneProgress, DiskReport, TableReference, TableReport
-from colocation.storage.announcements import take_announced
-from colocation.storage.clone_progress import read_progress
+from colocation.storage.clone_reports import read_progress, take_announced
 from colocation.storage.disk_health import DiskHealth
-from colocation.storage.inventory import Inventory, Stamp, path_of
+from colocation.storage.inventory import Inventory
 from colocation.storage.recycling import recycled_tables
 from colocation.storage.root import DataRoot, Disk
+from colocation.storage.table_inventory import Stamp, path_of
 
-from .conversation import Conversation
-from .question import Question, key_of
+from .conversation import Conversation, Question, key_of
 
 FREE_BYTES_SHARE = 0.01
 """Of the disk's size: a smaller change of the free space is told with the next answer and wakes nobody."""
@@ -32,6 +28,35 @@ _NUMBER_BYTES = 6
 """What a bucket, a table, and a number in a list take in an answer, at most."""
 PROGRESS_SECONDS = 2.0
 """A clone that merely advances is told so often at most."""
+
+
+class Bell:
+    """Made on the event loop. Take ``next_ring`` before looking whether something changed, then wait for it: no ring
+    in between is lost.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        self._scheduled = False
+
+    @property
+    def next_ring(self) -> asyncio.Event:
+        """Set when the bell is next rung."""
+        return self._rung
+
+    def ring(self, *_cause: object) -> None:
+        """Wake all that wait. Costs next to nothing while an earlier ring is under way."""
+        if self._scheduled:
+            return
+        self._scheduled = True
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
+            self._loop.call_soon_threadsafe(self._ring)
+
+    def _ring(self) -> None:
+        self._scheduled = False
+        rung, self._rung = self._rung, asyncio.Event()
+        rung.set()
 
 
 class Superseded(Exception):

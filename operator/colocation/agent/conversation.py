@@ -1,24 +1,132 @@
-"""The agent's side of its conversation with the operator: the newest term and question, and deletions under way.
-
-Safety: taking a question and beginning a deletion exclude each other. A deletion begins only while its proof agrees
-with the newest question, and a question that changes something is answered only after the deletions that were decided
-before it have ended: its answer never counts a file that an earlier order still takes away. A question of another
-session or term waits for all deletions: whoever asks it does not know what was ordered before.
-"""
+"""The agent's side of its conversation with the operator."""
 
 import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-from colocation.model.agent import InventoryRequest
+from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from colocation.storage.paths import TablePath
 
-from .orders import Here, Order, untrue_part
-from .question import Question, next_question, tables_that_differ
+
+class UnknownQuestion(Exception):
+    """A question is based on one that is not remembered; it has to be asked in full."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked last. ``tables`` by '<namespace>/<directory>'."""
+
+    session: str
+    number: int
+    term: int
+    tables: Mapping[str, AskedTable] = field(default_factory=dict)
+
+
+def key_of(reference: TableReference) -> str:
+    """A table as reports and questions name it."""
+    return f"{reference.namespace}/{reference.directory}"
+
+
+def next_question(before: Question | None, request: InventoryRequest) -> Question:
+    """The question that a request asks, after the one that is remembered.
+
+    A request may come twice (its answer was lost): the second time it changes nothing.
+
+    Raises:
+        UnknownQuestion: its base is not the question that is remembered, or it is older than that.
+    """
+    same_session = before is not None and before.session == request.session
+    if before is not None and same_session and request.number < before.number:
+        raise UnknownQuestion(f"question {request.number} is older than {before.number}, the newest; ask in full")
+    if request.base is None:
+        tables: Mapping[str, AskedTable] = {key_of(asked.reference): asked for asked in request.changed}
+    else:
+        if before is None or not same_session:
+            raise UnknownQuestion(f"session {request.session!r} is not remembered; ask in full")
+        tables = _changed(before.tables, request)
+        if request.base != before.number and (request.number != before.number or tables != before.tables):
+            raise UnknownQuestion(
+                f"question {request.base} is not remembered, the newest is {before.number}; ask in full"
+            )
+    return Question(request.session, request.number, request.term, tables)
+
+
+def tables_that_differ(before: Question | None, now: Question) -> frozenset[str]:
+    """The tables about which two questions say something different, or which only one of them names."""
+    known = before.tables if before is not None else {}
+    if known is now.tables:
+        return frozenset()
+    return frozenset(key for key in known.keys() | now.tables.keys() if known.get(key) != now.tables.get(key))
+
+
+def _changed(tables: Mapping[str, AskedTable], request: InventoryRequest) -> Mapping[str, AskedTable]:
+    if not (request.changed or request.removed):
+        return tables
+    kept = {key: asked for key, asked in tables.items() if key not in request.removed}
+    return kept | {key_of(asked.reference): asked for asked in request.changed}
+
+
+@dataclass(frozen=True)
+class Order:
+    """A deletion: of a bucket's files or of garbage (both keep or name ``manifests``), or of a folder into the bin."""
+
+    kind: Literal["drop", "collect", "recycle"]
+    table: TablePath
+    proof: DeletionProof
+    manifests: tuple[str, ...] = ()
+    bucket: int | None = None
+
+
+@dataclass(frozen=True)
+class Here:
+    """What an order is checked against: this process, its clock, and the newest question (None: none was asked)."""
+
+    instance: str
+    uptime_seconds: float
+    question: Question | None
+
+
+def untrue_part(order: Order, here: Here) -> str | None:
+    """The first part of the order's proof that is not true here, in words; None when all of it is."""
+    proof = order.proof
+    if proof.instance != here.instance:
+        return f"it was decided from a report of agent process {proof.instance!r}, and this is {here.instance!r}"
+    if here.uptime_seconds > proof.not_after_seconds:
+        late = here.uptime_seconds - proof.not_after_seconds
+        return f"it was to be carried out until {proof.not_after_seconds:.1f} s of uptime, {late:.1f} s ago"
+    if here.question is None:
+        return "this agent was not asked about any table yet"
+    asked = here.question.tables.get(str(order.table))
+    if order.kind == "recycle":
+        return None if asked is None else f"the newest question names {order.table}: it is a table that is wanted"
+    if asked is None:
+        return f"the newest question does not name {order.table}"
+    return _other_epoch(order, asked) or _other_manifests(order, asked)
+
+
+def _other_epoch(order: Order, asked: AskedTable) -> str | None:
+    proof = order.proof
+    for what, ordered, newest in (
+        ("table uid", proof.table_uid, asked.uid),
+        ("group uid", proof.group_uid, asked.group_uid),
+        ("map version", proof.map_version, asked.map_version),
+    ):
+        if ordered != newest:
+            return f"it was decided for {what} {ordered!r}, and the newest question says {newest!r}"
+    return None
+
+
+def _other_manifests(order: Order, asked: AskedTable) -> str | None:
+    live = asked.reference.live_manifests
+    if not live:
+        return f"the newest question calls no manifest of {order.table} live, so nothing is known to be garbage"
+    unnamed = [sha256 for sha256 in live if sha256 not in order.manifests]
+    return f"the newest question calls manifest {unnamed[0]} live, which the order does not name" if unnamed else None
 
 
 class StaleTerm(Exception):

@@ -14,11 +14,18 @@ from colocation.model.limits import MAX_BUCKETS
 from colocation.storage import recycling, removal
 from colocation.storage.paths import TablePath, table_path
 
-from .bodies import answer_of, body_of, check_digests, parsed_body, validated
-from .conversation import StaleOrder, StaleTerm
-from .errors import EXPECTED_ERRORS, Refusal, refusal_of
-from .node import NodeState
-from .orders import Order
+from .conversation import Order, StaleOrder, StaleTerm
+from .http_messages import (
+    EXPECTED_ERRORS,
+    Refusal,
+    answer_of,
+    body_of,
+    check_digests,
+    parsed_body,
+    refusal_of,
+    validated,
+)
+from .node_state import NodeState
 
 NO_LIVE_MANIFESTS = "NoLiveManifests"
 

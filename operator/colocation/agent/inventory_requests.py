@@ -12,11 +12,10 @@ from colocation.model.agent import AgentReport, InventoryRequest, OldInventoryRe
 
 from ..common.waiting import set_within
 from .answers import Superseded
-from .bodies import answer_of, body_of, validated
-from .conversation import StaleTerm
+from .conversation import Question, StaleTerm, UnknownQuestion
 from .front_configuration import MAX_BODY_BYTES
-from .node import NodeState
-from .question import Question, UnknownQuestion
+from .http_messages import answer_of, body_of, validated
+from .node_state import NodeState
 
 POLL_SECONDS = 1.0
 """While a question is held: how often other processes' announcements, clones' progress and the disk are looked at."""

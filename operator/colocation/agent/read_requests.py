@@ -20,16 +20,14 @@ from urllib.parse import quote
 
 from colocation.model.content_digest import content_digest
 from colocation.model.names import AGENT_NODE_HEADER
-from colocation.storage.hashing import FileIdentity, identity_of
-from colocation.storage.ledger import LedgerEntry
+from colocation.storage.ledger import FileIdentity, LedgerEntry, identity_of
 from colocation.storage.paths import TablePath
 
 from .access import Gate
-from .errors import EXPECTED_ERRORS, Refusal, refusal_of
-from .files import open_verified
+from .file_requests import open_verified
 from .front_configuration import COLD_PREFIX, DISK_PREFIX, PEER_HEADER, REQUEST_HEADER
-from .node import NodeState
-from .targets import FileTarget, byte_range, decoded_segments, file_target
+from .http_messages import EXPECTED_ERRORS, FileTarget, Refusal, byte_range, decoded_segments, file_target, refusal_of
+from .node_state import NodeState
 
 GRANT_SECONDS = 1.0
 """A right to read a table, once granted, is not looked up again for so long."""

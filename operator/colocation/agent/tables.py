@@ -5,11 +5,11 @@ from aiohttp import web
 from colocation.model.agent import TableReport, VerifyRequest
 from colocation.storage import recycling
 from colocation.storage.folder_manifests import folder_manifests
-from colocation.storage.inventory import manifest_missing
 from colocation.storage.paths import TablePath
+from colocation.storage.table_inventory import manifest_missing
 
-from .bodies import answer_of, check_digests, parsed_body
-from .node import NodeState
+from .http_messages import answer_of, check_digests, parsed_body
+from .node_state import NodeState
 
 ALL_ACCOUNTS = "all together"
 

@@ -7,14 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from colocation.common.logs import audit
-from colocation.storage import incoming, recycling, upkeep
-from colocation.storage.attempts import all_attempted
+from colocation.storage import incoming, recycling
 from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth
-from colocation.storage.errors import StorageError
-from colocation.storage.inventory import Inventory
+from colocation.storage.errors import StorageError, all_attempted
+from colocation.storage.inventory import (
+    SCRUB_BATCH_FILES,
+    Inventory,
+    hash_unverified,
+    look,
+    scrub_backlog,
+    scrub_batch,
+    sweep,
+)
 from colocation.storage.pace import MIB, Pace, Stopped
 from colocation.storage.paths import TablePath
-from colocation.storage.quarantine_purge import QuarantinePurge
+from colocation.storage.quarantine import QuarantinePurge
 from colocation.storage.root import DataRoot
 
 from .metrics import Metrics
@@ -53,7 +60,7 @@ class Task:
 
 
 class Upkeep:
-    """Runs the steps of ``colocation.storage.upkeep``, each in a thread of its own: a scrub takes days, a sweep less.
+    """Runs each background step in a thread of its own: a scrub takes days, a sweep less.
 
     A step that fails is logged and done again when it is next due. ``is_wanted``: see ``recycling.Purge``.
     """
@@ -73,7 +80,7 @@ class Upkeep:
         self._metrics = metrics
         self._purge = recycling.Purge(root, is_wanted)
         self._stop = threading.Event()
-        self._quarantine = QuarantinePurge(root, inventory, Pace(None, self._stop))
+        self._quarantine = QuarantinePurge(root, inventory.live_digests, Pace(None, self._stop))
         self._hash_pace = Pace(None, self._stop)
         self._look_pace = Pace(None, self._stop)
         self._sweep_pace = Pace(None, self._stop)
@@ -135,14 +142,14 @@ class Upkeep:
             audit(_log, "purge", namespace=table.namespace, directory=table.directory, outcome="done", user="agent")
 
     def _hash(self) -> None:
-        upkeep.hash_unverified(self._inventory, self._hash_pace)
+        hash_unverified(self._inventory, self._hash_pace)
 
     def _scrub(self) -> None:
         while True:
-            scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
+            scrubbed = scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
             self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
             self._count_backlog()
-            if scrubbed.files < upkeep.SCRUB_BATCH_FILES:
+            if scrubbed.files < SCRUB_BATCH_FILES:
                 return
 
     def _count_backlog(self) -> None:
@@ -150,14 +157,14 @@ class Upkeep:
         if now - self._backlog_counted_at < BACKLOG_SECONDS:
             return
         self._backlog_counted_at = now
-        backlog = upkeep.scrub_backlog(self._root, self._scrub_interval_seconds)
+        backlog = scrub_backlog(self._root, self._scrub_interval_seconds)
         self._metrics.scrub_backlog_files.set(backlog.files)
         self._metrics.scrub_backlog_bytes.set(backlog.bytes)
 
     def _look(self) -> None:
         if self.scanned.is_set():  # the first sweep looks at everything
-            upkeep.look(self._inventory, self._look_pace)
+            look(self._inventory, self._look_pace)
 
     def _sweep(self) -> None:
-        upkeep.sweep(self._inventory, self._sweep_pace)
+        sweep(self._inventory, self._sweep_pace)
         self.scanned.set()

@@ -1,7 +1,6 @@
 """The one HTTPS client of the node agents: synchronous, pooled, safe to share between threads."""
 
-from .client import AgentClient
-from .credentials import CallerCredentials, Credentials
+from .client import AgentClient, FileStream, check_digest
 from .errors import (
     AgentError,
     BadRequest,
@@ -18,8 +17,7 @@ from .errors import (
     Unreachable,
     error_of_response,
 )
-from .stream import FileStream, check_digest
-from .transport import Timeouts
+from .transport import CallerCredentials, Credentials, Timeouts
 
 __all__ = [
     "AgentClient",

@@ -13,14 +13,13 @@ from colocation.common.logs import configure
 from colocation.model.clone import CloneSource, spec_from_environment
 from colocation.model.conditions import Reason
 from colocation.model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
-from colocation.storage.errors import StorageError
-from colocation.storage.hashing import FileChanged
-from colocation.storage.marker import WrongDisk, check_disk
+from colocation.storage.disk_health import WrongDisk, check_disk
+from colocation.storage.errors import FileChanged, StorageError
 from colocation.storage.root import DataRoot
 
-from .errors import CloneFailed
 from .job import CloneJob
-from .transfers import TRANSFERS_AT_ONCE
+from .pull import CloneFailed
+from .pull_all import TRANSFERS_AT_ONCE
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes looks for the message of a container that ended (4096 bytes)."""

@@ -1,40 +1,127 @@
-"""The clone: the manifests, one after the other, then what is missing of the bucket, then a last look at all of it.
-
-Nothing is remembered between runs but files: a run after a kill finds what is published and resumes what is not. Only
-the bucket's own files are looked at, and at the end those that were pulled: neither memory nor time grows with what
-other buckets hold.
-"""
+"""The clone."""
 
 import contextlib
 import logging
 import os
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from types import TracebackType
 from typing import NamedTuple
 
 from colocation.agentclient import AgentClient
+from colocation.model.agent import CloneProgress
 from colocation.model.clone import CloneSource, CloneSpec, clone_directory
 from colocation.model.conditions import Reason
 from colocation.model.table_manifest import manifest_path
-from colocation.storage.announcements import announce
+from colocation.storage.clone_reports import announce, write_progress
 from colocation.storage.errors import ManifestMissing, NoRoom, NotHeld
-from colocation.storage.held_files import unheld_files
 from colocation.storage.incoming import remove_clone
+from colocation.storage.pace import MIB, NodeSchedule, Pace
 from colocation.storage.paths import TablePath, file_segments, table_path
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unheld_files
 from colocation.storage.wanted import WantedFile, files_of_bucket
 
-from .errors import CloneFailed
-from .pace import ClonePace
-from .progress import Progress
-from .pull import PulledFile, Puller
-from .pull_small import SmallFilesPuller
-from .sources import Sources
-from .transfers import SYNCS_AT_ONCE, Pullers, Transfers, pull_one
+from .pull import CloneFailed, PulledFile, Puller, SmallFilesPuller, Sources
+from .pull_all import SYNCS_AT_ONCE, Pullers, Transfers, pull_one
+
+PIECE_SECONDS = 0.25
+"""Of a node's budget: so much is asked of a source at a time. The source holds the answer until its own budget allows
+it, and whoever waits there waits for pieces of others, not for their files.
+"""
+
+INTERVAL_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
+
+
+class ClonePace(contextlib.AbstractContextManager["ClonePace"]):
+    """Called with a number of bytes that have arrived, waits until they are allowed. Safe to share between threads.
+
+    Args:
+        spec: of the clone; its target is this node.
+        root: this node's data root.
+        stop: when set, calls raise ``Stopped``.
+
+    Attributes:
+        piece_bytes: how much of a file to ask for at a time; None = all of it.
+    """
+
+    def __init__(self, spec: CloneSpec, root: DataRoot, stop: threading.Event) -> None:
+        own, node = spec.max_bandwidth_mib_per_second, spec.max_node_bandwidth_mib_per_second
+        self._stack = contextlib.ExitStack()
+        self._paces = [Pace(None if own is None else own * MIB, stop)]
+        self.piece_bytes: int | None = None
+        if node is not None:
+            schedule = self._stack.enter_context(contextlib.closing(NodeSchedule(root)))
+            self._paces.append(Pace(node * MIB, stop, schedule=schedule))
+            self.piece_bytes = max(1, int(node * MIB * PIECE_SECONDS))
+
+    def __call__(self, count: int) -> None:
+        for pace in self._paces:
+            pace(count)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+class Progress:
+    """Counts bytes and steps, and writes them at most once a second. Safe to share between threads.
+
+    ``bytes_total`` is known once the clone has looked at everything.
+    """
+
+    def __init__(
+        self, root: DataRoot, spec: CloneSpec, bytes_total: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._root = root
+        self._spec = spec
+        self._bytes_total = bytes_total
+        self._bytes_done = 0
+        self._steps = 0
+        self._clock = clock
+        self._due_at = clock()
+        self._lock = threading.Lock()
+        self.add(0)
+
+    def add(self, count: int) -> None:
+        """Count bytes as done; negative when received bytes turned out to be useless."""
+        with self._lock:
+            self._bytes_done += count
+            self._write_when_due()
+
+    def expect(self, bytes_total: int) -> None:
+        """So many bytes are to be copied."""
+        with self._lock:
+            self._bytes_total = bytes_total
+
+    def step(self, _bytes: int = 0) -> None:
+        """Something was looked at that need not be copied."""
+        with self._lock:
+            self._steps += 1
+            self._write_when_due()
+
+    def _write_when_due(self) -> None:
+        if self._clock() >= self._due_at:
+            self._due_at = self._clock() + INTERVAL_SECONDS
+            write_progress(self._root, self._current())
+
+    def _current(self) -> CloneProgress:
+        return CloneProgress(
+            namespace=self._spec.namespace,
+            group=self._spec.group,
+            bucket=self._spec.bucket,
+            bytes_done=min(self._bytes_done, self._bytes_total),
+            bytes_total=self._bytes_total,
+            steps=self._steps,
+            updated_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
 
 
 class _Snapshot(NamedTuple):

@@ -1,26 +1,76 @@
-"""Pulls one file: on from what is there already, verified before it is published."""
+"""Pulls files."""
 
 import hashlib
 import logging
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from colocation.agentclient import AgentError
+from colocation.agentclient import AgentClient, AgentError
+from colocation.model.clone import CloneSource
 from colocation.model.conditions import Reason
+from colocation.storage.errors import DigestDiffers
 from colocation.storage.incoming import IncomingFile, received_bytes
 from colocation.storage.paths import TablePath
-from colocation.storage.publish import replace_published
+from colocation.storage.publish import IncomingBatch, replace_published
 from colocation.storage.root import DataRoot
-
-from .errors import CloneFailed
-from .sources import Source, Sources
 
 CHUNK_BYTES = 1 << 18
 """Small enough for a steady pace and progress at low bandwidth."""
 MAX_ROUNDS = 10
 """Over all sources, per file, as long as rounds bring bytes; after that the Job fails and is retried later."""
 
+
 _log = logging.getLogger(__name__)
+
+
+class CloneFailed(Exception):
+    """The clone gives up for now; what was received stays for the next attempt. ``reason`` is one word."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Source:
+    """A live replica's node and the client of its agent."""
+
+    node: str
+    client: AgentClient
+
+
+class Sources:
+    """Spreads transfers over the sources. Safe to share between threads.
+
+    Args:
+        wanted: the sources, best first; the operator knows how busy each is. A clone may not ask agents that itself.
+        connect: makes a client of a source.
+    """
+
+    def __init__(self, wanted: Sequence[CloneSource], connect: Callable[[CloneSource], AgentClient]) -> None:
+        self._lock = threading.Lock()
+        self._sound = [Source(source.node, connect(source)) for source in wanted]
+        self._failed: list[Source] = []
+
+    def order(self, turn: int) -> tuple[Source, ...]:
+        """The sources in the order in which to try them: transfers of other turns begin with other sources.
+
+        One that has failed comes last from then on.
+        """
+        with self._lock:
+            start = turn % len(self._sound) if self._sound else 0
+            return (*self._sound[start:], *self._sound[:start], *self._failed)
+
+    def demote(self, source: Source) -> None:
+        """Try this one last from now on."""
+        with self._lock:
+            for sources in (self._sound, self._failed):
+                if source in sources:
+                    sources.remove(source)
+            self._failed.append(source)
 
 
 @dataclass(frozen=True)
@@ -137,3 +187,67 @@ class Puller:
                 self._pace(len(chunk))
                 incoming.write(chunk)
                 self._advance(len(chunk))
+
+
+class SmallFilesPuller:
+    """Pulls files of one table at a time. Safe to share between threads.
+
+    Args:
+        root: the data root of this node.
+        folder: the clone's folder below it.
+        sources: where to pull from.
+        syncs: waits for several files at a time to reach the disk.
+        pace: called with the number of bytes received; may wait or raise.
+        advance: called with the number of bytes that are done.
+    """
+
+    def __init__(
+        self,
+        root: DataRoot,
+        folder: Sequence[str],
+        sources: Sources,
+        syncs: Executor,
+        pace: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> None:
+        self._root = root
+        self._folder = (*folder, "batches")
+        self._sources = sources
+        self._syncs = syncs
+        self._pace = pace
+        self._advance = advance
+
+    def pull(self, files: Sequence[PulledFile], turn: int) -> list[PulledFile]:
+        """Publish files of one table, from the source of the ``turn``; those that it did not give whole.
+
+        Raises:
+            NoRoom, OSError: the disk is full, or failed to take the files in; none of them is published.
+        """
+        source = self._sources.order(turn)[0]
+        left = {file.path: file for file in files}
+        table = files[0].table
+        with IncomingBatch(self._root, table, self._folder) as batch:
+            try:
+                for frame in source.client.get_files(*table, tuple(left)):
+                    self._pace(len(frame.content))
+                    failure = frame.failure or self._take(batch, left, frame.path, frame.content)
+                    if failure:
+                        _log.warning("%s of %s from %s: %s", frame.path, table, source.node, failure)
+                    else:
+                        self._advance(len(frame.content))
+            except AgentError as error:
+                _log.warning("%d files of %s from %s: %s", len(left), table, source.node, error)
+            batch.publish(self._syncs)
+        return list(left.values())
+
+    def _take(self, batch: IncomingBatch, left: dict[str, PulledFile], path: str, content: bytes) -> str:
+        """Take a file that arrived into the batch; what is wrong with it, or nothing."""
+        wanted = left.get(path)
+        if wanted is None:
+            return "it was not asked for, or came twice"
+        try:
+            batch.add(path, content, wanted.sha256)
+        except DigestDiffers as error:
+            return str(error)
+        del left[path]
+        return ""

@@ -11,8 +11,7 @@ old, and what is not known to have been seen before was first seen now.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from .hashing import FileIdentity
-from .ledger import Ledger, Sighting
+from .ledger import FileIdentity, Ledger, Sighting
 
 _CLOCK = ("", "clock")
 """Place and path of the row that holds the clock's last reading."""

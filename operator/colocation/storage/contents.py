@@ -15,10 +15,8 @@ from typing import NamedTuple
 from colocation.model.limits import MAX_KEY_COLUMNS
 from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY
 
-from .errors import InvalidPath, NotHeld
-from .folders import UNREADABLE_MEDIUM
-from .hashing import FileIdentity, identity_of
-from .ledger import LedgerEntry
+from .errors import UNREADABLE_MEDIUM, InvalidPath, NotHeld
+from .ledger import FileIdentity, LedgerEntry, identity_of
 from .paths import TablePath, is_data_file_name, is_partition_folder
 from .root import DataRoot
 from .verification import UNREADABLE

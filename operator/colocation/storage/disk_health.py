@@ -1,23 +1,25 @@
-"""Whether the data root's disk is well: found by small looks from time to time, and told by whoever meets a failure.
-
-A fault is one of four: the disk is not the one that was adopted (missing), it takes no writes (read-only), reads or
-writes of the probe fail or hang (failing), or nothing more fits on it (full). A file that cannot be read is none of
-these: that file is damaged.
-"""
+"""Which disk the data root is on, and whether it is healthy."""
 
 import errno
 import logging
 import os
+import secrets
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import Field, ValidationError
+
+from colocation.model.agent import MARKER_FILE
+from colocation.model.base import Observed
 from colocation.model.conditions import Reason
 
-from .errors import StorageError
-from .folders import EXHAUSTED
-from .marker import MARKER_FILE, Marker, MarkerDamaged, adopt, read_marker
+from .errors import EXHAUSTED, NotHeld, StorageError
+from .folders import open_regular_file, replace_file
 from .root import DataRoot
+
+MAX_MARKER_BYTES = 1 << 16
 
 PROBE_SECONDS = 10.0
 FAILING_SECONDS = 600.0
@@ -30,6 +32,82 @@ MOUNTS = Path("/proc/self/mountinfo")
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _log = logging.getLogger(__name__)
+
+
+class Marker(Observed):
+    """``id`` names the disk; the rest tells people where it came from."""
+
+    id: str = Field(pattern="^[0-9a-f]{16}$")
+    node: str = Field("", description="Of the agent that adopted the disk.")
+    device: str = Field("", description="'<major>:<minor>' of the file system then.")
+    file_system: str = Field("", description="The file system's own id then, in hex; see statvfs(3).")
+    adopted_at: str = Field("", description="RFC 3339, UTC, by the node's clock.")
+
+
+class MarkerDamaged(StorageError):
+    """There is a marker, but it does not say which disk this is."""
+
+
+class WrongDisk(StorageError):
+    """The data root is not the disk that was expected there."""
+
+
+def read_marker(folder: int) -> Marker | None:
+    """The marker in an open data root; None = there is none.
+
+    Raises:
+        MarkerDamaged: it cannot be understood.
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = open_regular_file(folder, MARKER_FILE)
+    except NotHeld:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read(MAX_MARKER_BYTES)
+    try:
+        return Marker.model_validate_json(content)
+    except ValidationError as error:
+        raise MarkerDamaged(
+            f"{MARKER_FILE} does not say which disk this is: {error}; check the file system, then remove the file"
+        ) from error
+
+
+def adopt(folder: int, node: str) -> Marker:
+    """Give a disk without a marker one, durably.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    status = os.fstat(folder)
+    marker = Marker(
+        id=secrets.token_hex(8),
+        node=node,
+        device=f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}",
+        file_system=f"{os.fstatvfs(folder).f_fsid:x}",
+        adopted_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    replace_file(folder, MARKER_FILE, marker.model_dump_json(by_alias=True).encode())
+    return marker
+
+
+def check_disk(path: str | os.PathLike[str], disk_id: str) -> None:
+    """Check that a data root is the disk with this id, before anything is written there.
+
+    Raises:
+        WrongDisk: it is another one, or has no marker.
+        OSError: it cannot be read.
+    """
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        marker = read_marker(folder)
+    except MarkerDamaged as error:
+        raise WrongDisk(str(error)) from error
+    finally:
+        os.close(folder)
+    if marker is None or marker.id != disk_id:
+        found = f"disk {marker.id}" if marker else "a folder without a marker"
+        raise WrongDisk(f"{path} is {found}, and not disk {disk_id}; mount the disk, or see 'colocation accept-disk'")
 
 
 class Fault(NamedTuple):

@@ -17,10 +17,6 @@ FOLDER_MODE = 0o755
 FILE_MODE = 0o644
 """World-readable: Spark executors read local replicas under another user id, through a read-only mount."""
 
-UNREADABLE_MEDIUM = frozenset({errno.EIO, errno.EUCLEAN, errno.EBADMSG})
-"""Errors of one place of a failing disk or a damaged file system: the rest of the disk may be well."""
-EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors that say nothing about what was looked at."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -3,7 +3,6 @@ stale.
 """
 
 import contextlib
-import errno
 import fcntl
 import logging
 import os
@@ -14,12 +13,11 @@ from types import TracebackType
 from colocation.model.clone import clone_directory
 
 from .ages import older
-from .attempts import all_attempted
-from .errors import NoRoom, NotHeld, StorageError
+from .errors import NoRoom, NotHeld, StorageError, all_attempted, room_errors
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
-from .hashing import FileIdentity, hash_descriptor, identity_of
-from .ledger import LedgerEntry
+from .ledger import FileIdentity, LedgerEntry, identity_of
 from .root import CLONES, UPLOADS, DataRoot
+from .verification import hash_descriptor
 
 STALE_SECONDS = 86400
 """An upload or a clone that nobody wrote to for so long was given up."""
@@ -99,17 +97,6 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._descriptor)
-
-
-@contextlib.contextmanager
-def room_errors() -> Iterator[None]:
-    """Turns a full disk or quota into ``NoRoom``."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise NoRoom(f"the disk is full: {error.strerror}; free space on the node or add nodes") from error
-        raise
 
 
 def received_bytes(root: DataRoot, folder: Sequence[str], name: str) -> int:

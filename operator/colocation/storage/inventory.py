@@ -1,327 +1,23 @@
-"""What a node holds of every table: the agent's memory of its data root, and the reports made from it."""
+"""Every table on this node."""
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from colocation.model.agent import TableReference, TableReport
-from colocation.model.table_manifest import manifest_path
 
-from .attempts import all_attempted
-from .contents import TableContents
-from .errors import InvalidPath, ManifestMissing, NotHeld
-from .folders import EXHAUSTED, UNREADABLE_MEDIUM
-from .hashing import FileChanged, unlimited
-from .ledger import LedgerEntry
-from .manifest_room import ManifestRoom
-from .paths import TablePath, table_path
-from .quarantine import quarantined, set_aside
-from .report import absent_report, table_report
+from .errors import EXHAUSTED, all_attempted
+from .memory_limits import ManifestRoom
+from .paths import TablePath
+from .report import absent_report
 from .root import DataRoot
-from .stray_files import StrayFiles
-from .verification import UNREADABLE, content_of, hash_content
-from .wanted import ManifestShelf, WantedFiles
+from .table_inventory import StampedReport, TableInventory, path_of
+from .verification import unlimited
+
+SCRUB_BATCH_FILES = 100
 
 _log = logging.getLogger(__name__)
-_serials = itertools.count()
-
-
-@dataclass(frozen=True)
-class _Evaluation:
-    generation: int
-    wanted: WantedFiles | None
-    retained: tuple[WantedFiles, ...]
-    quarantined: frozenset[str]
-    report: TableReport
-
-    def holds_for(
-        self,
-        generation: int,
-        wanted: WantedFiles | None,
-        retained: tuple[WantedFiles, ...],
-        quarantined: frozenset[str],
-    ) -> bool:
-        """Whether nothing that the report depends on has changed (manifests are compared by object, not content)."""
-        return (
-            self.generation == generation
-            and self.wanted is wanted
-            and self.quarantined == quarantined
-            and len(self.retained) == len(retained)
-            and all(before is now for before, now in zip(self.retained, retained, strict=True))
-        )
-
-
-Stamp = tuple[int, ...]
-"""Of what a report was made from."""
-
-
-class StampedReport(NamedTuple):
-    """``stamp`` is None when the report cannot change: nothing of the table can be here."""
-
-    report: TableReport
-    stamp: Stamp | None
-
-
-class TableInventory:
-    """One table on this node. Safe to share between threads."""
-
-    def __init__(self, root: DataRoot, table: TablePath, room: ManifestRoom | None = None) -> None:
-        self.table = table
-        self._root = root
-        self._lock = threading.Lock()
-        self._contents = TableContents(root, table)
-        self._shelf = ManifestShelf(root, table, room)
-        self._strays = room.strays if room else StrayFiles()
-        self._evaluations: dict[TableReference, _Evaluation] = {}
-        self._unverified: tuple[int, tuple[str, ...]] = (0, ())
-        self._size_bytes: tuple[int, int] = (0, 0)
-        self._distrusted = False
-        self._asked: TableReference | None = None
-        self._live: frozenset[str] = frozenset()
-        self._quarantined: tuple[int | None, frozenset[str]] = (None, frozenset())
-        self._judged: tuple[int, frozenset[str]] | None = None
-        self._changes_seen: int | None = None
-        self._serial = next(_serials)
-        self._sweeps = 0
-
-    def report(self, reference: TableReference) -> TableReport:
-        """What is held of the table; see ``stamped_report``."""
-        return self.stamped_report(reference).report
-
-    def stamped_report(self, reference: TableReference) -> "StampedReport":
-        """What is held of the table, at the cost of what changed since the last time.
-
-        Changes by people show after the next ``look`` or ``sweep``; those that were noted in this process show at once.
-        """
-        with self._lock:
-            distrusted, self._distrusted = self._distrusted, False
-            if distrusted:
-                self._shelf.clear()
-            changes = self._root.change_count(self.table)
-            if distrusted or changes != self._changes_seen:
-                self._contents.refresh(sweep=distrusted)
-            self._changes_seen = changes
-            report = self._evaluated(reference)
-            self._count_strays()
-            return StampedReport(report, self._stamp(changes))
-
-    @property
-    def stamp(self) -> Stamp:
-        """Differs from that of a report when another one may say something else; costs nothing to ask."""
-        return self._stamp(self._root.change_count(self.table))
-
-    def _stamp(self, changes: int) -> Stamp:
-        return (self._serial, self._contents.generation, changes, self._sweeps)
-
-    def look(self) -> None:
-        """Look at the folders: notices files that other processes published or removed."""
-        with self._lock:
-            self._changes_seen = self._root.change_count(self.table)
-            self._contents.refresh()
-
-    def sweep(self) -> None:
-        """Look at every file, not only at folders: notices files that were written in place, manifests too."""
-        with self._lock:
-            self._sweeps += 1
-            self._contents.refresh(sweep=True)
-
-    def verify(self, manifest: str, deep: bool, pace: Callable[[int], None] = unlimited) -> TableReport:
-        """Hash what was not hashed yet of a manifest (``deep``: all of it), then report on it.
-
-        Raises:
-            ManifestMissing: the manifest is not held.
-        """
-        wanted = self._wanted_or_raise(manifest)
-        reference = TableReference(namespace=self.table.namespace, directory=self.table.directory, manifest=manifest)
-        with self._lock:
-            self._contents.refresh(sweep=True)
-            held = self._contents.files()
-        for path in wanted:
-            if path in held and (deep or held[path].sha256 is None):
-                self.hash_file(path, always=deep, pace=pace)
-        return self.report(reference)
-
-    def close(self) -> None:
-        """Give back the memory of a table that is gone, and take none again for whoever still asks about it."""
-        with self._lock:
-            self._shelf.close()
-            self._strays.count(self.table, 0)
-            self._strays = StrayFiles()
-            self._evaluations.clear()
-
-    def wanted(self, manifest: str) -> WantedFiles | None:
-        """The files of a manifest; None when it is not held or is damaged."""
-        with self._lock:
-            return self._shelf.wanted(manifest)
-
-    def expected_sha256(self, path: str) -> str | None:
-        """The digest that a live manifest gives for a file, as far as known. Never waits."""
-        return self._shelf.expected_sha256(path)
-
-    def live_digests(self, path: str) -> frozenset[str] | None:
-        """See ``ManifestShelf.live_digests``; None also while the operator has not asked about the table."""
-        with self._lock:
-            return None if self._asked is None else self._shelf.live_digests(path)
-
-    def distrust(self) -> None:
-        """Look at every file, and read the manifests, when next asked: one was found with another content."""
-        self._distrusted = True
-        self._root.note_change(self.table)
-
-    def size_bytes(self) -> int:
-        """Of all data files, wanted or not, as of the last look."""
-        with self._lock:
-            generation, total = self._size_bytes
-            if generation != self._contents.generation:
-                total = sum(file.identity.bytes for file in self._contents.files().values())
-                self._size_bytes = (self._contents.generation, total)
-                self._count_strays()
-            return total
-
-    def _count_strays(self) -> None:
-        self._strays.count(self.table, max(0, self._contents.count() - self._shelf.count_named()))
-
-    def unverified(self) -> tuple[str, ...]:
-        """The data files whose content was not hashed yet, as of the last look."""
-        with self._lock:
-            generation, paths = self._unverified
-            if generation != self._contents.generation:
-                held = self._contents.files()
-                paths = tuple(path for path, file in held.items() if file.sha256 is None)
-                self._unverified = (self._contents.generation, paths)
-            return paths
-
-    def hash_file(
-        self, path: str, always: bool = False, pace: Callable[[int], None] = unlimited, past_cache: bool = False
-    ) -> LedgerEntry | None:
-        """Learn a file's content, from the ledger unless ``always``; None when it is gone or being written."""
-        try:
-            with self._root.file(self.table, path) as descriptor:
-                if always:
-                    entry = hash_content(self._root, self.table, path, descriptor, pace, past_cache)
-                else:
-                    entry = content_of(self._root, self.table, path, descriptor)
-        except (NotHeld, InvalidPath, FileChanged) as error:
-            _log.info("table %s, file %s was not hashed: %s", self.table, path, error)
-            return None
-        except OSError as error:
-            if error.errno not in UNREADABLE_MEDIUM:
-                raise
-            _log.warning("table %s, file %s cannot be opened and counts as damaged: %s", self.table, path, error)
-            with self._lock:
-                self._contents.mark_unreadable(path)
-            return None
-        with self._lock:
-            self._contents.learn(path, entry)
-        return entry
-
-    def forget_content(self, path: str) -> None:
-        """Count a file as not hashed: whoever tried cannot say that it still holds what it held."""
-        self._root.ledger.forget(self.table, [path])
-        with self._lock:
-            self._contents.unlearn(path)
-
-    def _wanted_or_raise(self, manifest: str) -> WantedFiles:
-        wanted = self.wanted(manifest)
-        if wanted is None:
-            raise manifest_missing(self.table, manifest)
-        return wanted
-
-    def _evaluated(self, reference: TableReference) -> TableReport:
-        wanted = self._shelf.wanted(reference.manifest) if reference.manifest else None
-        retained = tuple(
-            files for files in map(self._shelf.wanted, reference.retained_manifests) if files is not None
-        )
-        known = self._evaluations.get(reference)
-        if known is not None and known.holds_for(self._contents.generation, wanted, retained, self._in_quarantine()):
-            return known.report
-        quarantined = self._in_quarantine()
-        report = table_report(reference, wanted, retained, self._contents.files(), quarantined)
-        evaluation = _Evaluation(self._contents.generation, wanted, retained, quarantined, report)
-        self._evaluations[reference] = evaluation
-        self._forget_evaluations(reference)
-        return report
-
-    def _in_quarantine(self) -> frozenset[str]:
-        """Looked up anew when this process has changed something of the table: nobody else moves files there."""
-        changes = self._root.change_count(self.table)
-        if self._quarantined[0] != changes:
-            self._quarantined = (changes, quarantined(self._root, self.table))
-        return self._quarantined[1]
-
-    def set_damaged_aside(self) -> int:
-        """Move the files that are known to be damaged into the quarantine; how many. Costs nothing while nothing new is
-        known and no move failed.
-
-        Raises:
-            OSError: one cannot be moved; all others are.
-        """
-        with self._lock:
-            now = (self._contents.generation, self._live)
-            if self._judged == now:
-                return 0
-            held = self._contents.files().items()
-            damaged = [path for path, file in held if file.sha256 and self._shelf.calls_damaged(path, file.sha256)]
-        moved = 0
-        with all_attempted() as attempt:
-            for path in damaged:
-                with attempt(f"to move {path} of {self.table} into the quarantine"):
-                    moved += self.set_aside_if_damaged(path)
-        with self._lock:
-            self._judged = now
-        return moved
-
-    def set_aside_if_damaged(self, path: str) -> bool:
-        """Move a file into the quarantine if what is known of its content is not what live manifests say; whether."""
-        with self._root.lock_of(self.table):
-            sha256 = self._content_now(path)
-            with self._lock:
-                if sha256 is None or not self._shelf.calls_damaged(path, sha256):
-                    return False
-            return set_aside(self._root, self.table, path)
-
-    def check(self, path: str) -> bool:
-        """Read a file again, from the disk itself; whether it is damaged, and in the quarantine by now."""
-        self.hash_file(path, always=True, past_cache=True)
-        return self.set_aside_if_damaged(path) or path in quarantined(self._root, self.table)
-
-    def _content_now(self, path: str) -> str | None:
-        """The file's digest; see ``verification.content_of``. None when it is gone or being written."""
-        try:
-            with self._root.file(self.table, path) as descriptor:
-                entry = content_of(self._root, self.table, path, descriptor)
-        except (NotHeld, InvalidPath, FileChanged):
-            return None
-        except OSError as error:
-            if error.errno not in UNREADABLE_MEDIUM:
-                raise
-            return UNREADABLE
-        with self._lock:
-            self._contents.learn(path, entry)
-        return entry.sha256
-
-    def keep_only(self, reference: TableReference) -> None:
-        """Forget manifests, and reports on them, that neither the operator wants nor a load used lately.
-
-        Those that are live from now on are needed, however long they were not.
-        """
-        with self._lock:
-            live = frozenset(reference.live_manifests)
-            self._root.ages.forget(str(self.table), map(manifest_path, live - self._live))
-            self._asked, self._live = reference, live
-            self._shelf.keep(self._live)
-            self._forget_evaluations(reference)
-
-    def _forget_evaluations(self, newest: TableReference) -> None:
-        """All but this one, and those of what loads verified lately."""
-        self._evaluations = {
-            known: evaluation
-            for known, evaluation in self._evaluations.items()
-            if known in (newest, self._asked) or (known.manifest in self._shelf and not known.retained_manifests)
-        }
 
 
 class Inventory:
@@ -379,6 +75,11 @@ class Inventory:
             _log.warning("table %s cannot be read, its manifest counts as missing: %s", path, error)
             return StampedReport(absent_report(reference), stamp)
 
+    def live_digests(self, table: TablePath, path: str) -> frozenset[str] | None:
+        """Digests that live manifests give for a file; none for a table without a folder here, None = not known."""
+        here = self.table_here(table)
+        return here.live_digests(path) if here else frozenset()
+
     def expected_sha256(self, table: TablePath, path: str) -> str | None:
         """The digest that a live manifest gives for a file, as far as known."""
         return self.table(table).expected_sha256(path)
@@ -393,14 +94,92 @@ class Inventory:
         self._root.ledger.forget_table(table)
 
 
-def manifest_missing(table: TablePath, manifest: str) -> ManifestMissing:
-    """The answer to whoever goes by a manifest that cannot be gone by."""
-    return ManifestMissing(f"manifest {manifest} of {table} is not held here, or is damaged; put it first")
+def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
+    """Hash the data files that nobody hashed yet (a returned node without its ledger); how many.
+
+    What is damaged goes into the quarantine.
+
+    Raises:
+        OSError: a file cannot be read, or not be moved; all others are done.
+    """
+    hashed = 0
+    with all_attempted() as attempt:
+        for table in inventory.tables():
+            for path in table.unverified():
+                with attempt(f"to hash {path} of {table.table}"):
+                    hashed += table.hash_file(path, pace=pace) is not None
+            with attempt(f"to set damaged files of {table.table} aside"):
+                table.set_damaged_aside()
+    return hashed
 
 
-def path_of(reference: TableReference) -> TablePath | None:
-    """The table's folder; None when the reference names none that is allowed."""
+def look(inventory: Inventory, pace: Callable[[int], None]) -> None:
+    """Look at the folders of every table: notices files that people or other processes published or removed."""
+    for table in inventory.tables():
+        pace(0)
+        _contained(table, table.look)
+
+
+def sweep(inventory: Inventory, pace: Callable[[int], None] = unlimited) -> None:
+    """Look at every file of every table: notices what was written in place."""
+    for table in inventory.tables():
+        pace(0)
+        _contained(table, table.sweep)
+
+
+def _contained(table: TableInventory, work: Callable[[], None]) -> None:
+    """A table that cannot be read is passed over, unless that says nothing about the table."""
     try:
-        return table_path(reference.namespace, reference.directory)
-    except InvalidPath:
-        return None
+        work()
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
+        _log.warning("table %s cannot be read: %s", table.table, error)
+
+
+class Scrubbed(NamedTuple):
+    """What a scrub has read; zero files = none is due."""
+
+    files: int
+    bytes: int
+
+
+class Backlog(NamedTuple):
+    """What is to be scrubbed by now and is not."""
+
+    files: int
+    bytes: int
+
+
+def scrub_backlog(root: DataRoot, interval_seconds: float) -> Backlog:
+    """The files that were not hashed for longer than ``interval_seconds``."""
+    now = root.clock()
+    return Backlog(*root.ledger.backlog(now - interval_seconds, now))
+
+
+def scrub_batch(
+    root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]
+) -> Scrubbed:
+    """Hash again, from the disk itself, some of the files that were not hashed for ``interval_seconds``.
+
+    Oldest first, so that over one interval every file is read once. One that cannot be read counts as not hashed, which
+    its report says, and is left to ``hash_unverified``, which fails for as long as that is so.
+    """
+    now = root.clock()
+    due = root.ledger.oldest(SCRUB_BATCH_FILES, now - interval_seconds, now)
+    read = []
+    for row in due:
+        table = inventory.table(row.table)
+        try:
+            entry = table.hash_file(row.path, always=True, pace=pace, past_cache=True)
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                raise
+            _log.warning("%s of %s cannot be read and counts as not hashed: %s", row.path, row.table, error)
+            table.forget_content(row.path)
+            continue
+        if entry is None:
+            root.ledger.forget(row.table, [row.path])  # it is gone; should it return, it is hashed then
+        else:
+            read.append(entry.identity.bytes)
+    return Scrubbed(len(read), sum(read))

@@ -12,6 +12,7 @@ all rows would take more memory than an agent has.
 
 import contextlib
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from .hashing import FileIdentity
 from .paths import TablePath
 
 LOCK_TIMEOUT_SECONDS = 30.0
@@ -81,6 +81,19 @@ _NEW_VERIFIED_IN_MEMORY = (
     + "CREATE INDEX IF NOT EXISTS temp.new_verified_by_age_bytes ON new_verified (verified_at, bytes);"
 )
 _NEW_IN_MEMORY = _NEW_VERIFIED_IN_MEMORY + _overlay("sighted", ("place", "path"), (*_IDENTITY, "since", "agent"))
+
+
+class FileIdentity(NamedTuple):
+    """What tells, without reading it, that a file is still the one that was hashed."""
+
+    bytes: int
+    modified_nanoseconds: int
+    inode: int
+
+
+def identity_of(status: os.stat_result) -> FileIdentity:
+    """The identity in a stat result."""
+    return FileIdentity(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 class LedgerEntry(NamedTuple):

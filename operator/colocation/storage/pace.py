@@ -1,13 +1,28 @@
-"""A limit on bytes per second that also notices, between two blocks, that the work shall stop."""
+"""Limits on bytes per second."""
 
+import fcntl
+import math
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
+
+from colocation.model.names import INCOMING_DIRECTORY
+
+from .folders import FILE_MODE
+from .root import DataRoot
 
 MIB = 1 << 20
 BURST_SECONDS = 0.5
 """Unused allowance is kept for so long: a short pause is made up for, a long one is not."""
+
+SCHEDULE_FILE = "clones.due"
+MAX_WAIT_SECONDS = 60.0
+"""However wrong the file is, nobody waits longer; a clone that does not advance is given up after minutes."""
+_LINE = "{:<40} {:032.9f}\n"
+_LINE_BYTES = len(_LINE.format("", 0.0))
 
 
 class Stopped(Exception):
@@ -78,3 +93,58 @@ class Pace:
             wait_seconds = self._schedule.reserve(self._clock(), count / self._bytes_per_second)
         if self._stop.wait(wait_seconds):
             raise Stopped
+
+
+class NodeSchedule:
+    """See ``pace.Schedule``; ``now`` has to be the kernel's monotonic clock.
+
+    Args:
+        root: the data root of the node.
+        boot: the id of the kernel's boot; a clock of another boot counts for nothing.
+    """
+
+    def __init__(self, root: DataRoot, boot: str | None = None) -> None:
+        self._boot = boot_id() if boot is None else boot
+        self._lock = threading.Lock()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with root.folder((INCOMING_DIRECTORY,), create=True) as folder:
+            self._descriptor = os.open(SCHEDULE_FILE, flags, FILE_MODE, dir_fd=folder)
+
+    def close(self) -> None:
+        """Release the file; nothing can be reserved any more."""
+        with self._lock:
+            os.close(self._descriptor)
+            self._descriptor = -1  # the number may soon be another file's, and threads may still run
+
+    def reserve(self, now: float, seconds: float) -> float:
+        """See ``Schedule``.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        with self._lock:  # threads of one process share the file's lock
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            try:
+                due_at = min(self._due_at(now), now + MAX_WAIT_SECONDS)
+                wait_seconds, due_at = reserved(due_at, now, seconds)
+                os.pwrite(self._descriptor, _LINE.format(self._boot, due_at).encode(), 0)
+            finally:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        return wait_seconds
+
+    def _due_at(self, now: float) -> float:
+        """What the file says; now, when it says nothing of this boot."""
+        boot, _, text = os.pread(self._descriptor, _LINE_BYTES, 0).decode(errors="replace").partition(" ")
+        try:
+            due_at = float(text)
+        except ValueError:
+            return now
+        return due_at if boot == self._boot and math.isfinite(due_at) else now
+
+
+def boot_id() -> str:
+    """Of the running kernel; empty where it tells none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

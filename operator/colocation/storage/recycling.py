@@ -21,8 +21,8 @@ from .ages import older
 from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folder_manifests import places_of, read_manifest, schema_of
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
-from .hashing import identity_of
 from .inventory import Inventory
+from .ledger import identity_of
 from .paths import TablePath, is_file_path, is_namespace, is_table_directory
 from .root import DataRoot
 

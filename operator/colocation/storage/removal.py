@@ -12,8 +12,8 @@ from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY, 
 
 from .ages import older
 from .errors import ManifestMissing, NotHeld
-from .hashing import FileIdentity, identity_of
 from .inventory import Inventory
+from .ledger import FileIdentity, identity_of
 from .paths import TablePath, is_file_path, sha256_of_manifest_path
 from .quarantine import forget_bucket
 from .root import DataRoot

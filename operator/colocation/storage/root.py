@@ -1,4 +1,4 @@
-"""DataRoot: the one folder below which everything of a node lies, and its disk."""
+"""DataRoot: the folder that holds everything of a node, and its file system."""
 
 import contextlib
 import logging
@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +14,11 @@ from colocation.model.names import INCOMING_DIRECTORY, RECYCLE_DIRECTORY
 from colocation.model.table_manifest import manifest_path
 
 from .ages import Ages
-from .errors import NotHeld
-from .folders import FILE_MODE, UNREADABLE_MEDIUM, names_in, open_regular_file, opened_folder
+from .errors import UNREADABLE_MEDIUM, NotHeld
+from .folders import FILE_MODE, names_in, open_regular_file, opened_folder
 from .ledger import BorrowedLedger, Ledger
 from .namespaces import own_folder
 from .paths import TablePath, file_segments, is_namespace, is_table_directory
-from .table_locks import TableLocks
 
 LEDGER_DIRECTORY = ".ledger"
 UPLOADS = (INCOMING_DIRECTORY, "uploads")
@@ -26,6 +26,38 @@ CLONES = (INCOMING_DIRECTORY, "clones")
 PROBE_FILE = "probe"
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Used:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    users: int = 0
+
+
+class TableLocks:
+    """Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: dict[TablePath, _Used] = {}
+
+    def __len__(self) -> int:
+        return len(self._used)
+
+    @contextlib.contextmanager
+    def held(self, table: TablePath) -> Iterator[None]:
+        """Hold the table's lock until left."""
+        with self._lock:
+            used = self._used.setdefault(table, _Used())
+            used.users += 1
+        try:
+            with used.lock:
+                yield
+        finally:
+            with self._lock:
+                used.users -= 1
+                if not used.users:
+                    del self._used[table]
 
 
 class Disk(NamedTuple):

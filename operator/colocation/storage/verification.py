@@ -1,19 +1,62 @@
-"""What a published file holds: from the ledger if it still looks the same, else by hashing it."""
+"""Verifies files: hashes them, and takes what the ledger knows of those that look the same."""
 
+import hashlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from .folders import UNREADABLE_MEDIUM
-from .hashing import hash_descriptor, identity_of, unlimited
-from .ledger import LedgerEntry
+from .errors import UNREADABLE_MEDIUM, FileChanged, InvalidPath, NotHeld
+from .ledger import FileIdentity, LedgerEntry, identity_of
 from .paths import TablePath
 from .root import DataRoot
+from .wanted import WantedFile
+
+BLOCK_BYTES = 1 << 20
+FILE_COST_BYTES = 1 << 16
+"""What it costs to open a file and to begin to read it, as bytes."""
 
 UNREADABLE = "unreadable"
 """In the place of a digest."""
 
 _log = logging.getLogger(__name__)
+
+
+def unlimited(_bytes: int) -> None:
+    """The pace of a hash that need not spare the disk."""
+
+
+def hash_descriptor(
+    descriptor: int, pace: Callable[[int], None] = unlimited, past_cache: bool = False
+) -> tuple[FileIdentity, str]:
+    """(identity, SHA-256 hex) of an open file, read from its beginning.
+
+    ``pace`` is called with the number of bytes before each read, and with ``FILE_COST_BYTES`` before the first; it may
+    wait, or raise to give up. ``past_cache``
+    drops the file's cached pages first, so that the disk itself is read, and again afterwards, so that a scrub does
+    not push out what queries use.
+
+    Raises:
+        FileChanged: the file was written meanwhile.
+    """
+    before = identity_of(os.fstat(descriptor))
+    if past_cache:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    digest = hashlib.sha256()
+    offset = 0
+    pace(FILE_COST_BYTES)
+    while offset < before.bytes:
+        count = min(BLOCK_BYTES, before.bytes - offset)
+        pace(count)
+        block = os.pread(descriptor, count, offset)
+        if not block:
+            break
+        digest.update(block)
+        offset += len(block)
+    if past_cache:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    if identity_of(os.fstat(descriptor)) != before or offset != before.bytes:
+        raise FileChanged(f"the file was written while it was hashed, at {offset} of {before.bytes} bytes")
+    return before, digest.hexdigest()
 
 
 def content_of(root: DataRoot, table: TablePath, path: str, descriptor: int) -> LedgerEntry:
@@ -60,3 +103,32 @@ def hash_content(
         for listener in root.damage_listeners:
             listener(table, path)
     return entry
+
+
+def unheld_files(
+    root: DataRoot, table: TablePath, wanted: Iterable[WantedFile], pace: Callable[[int], None] = unlimited
+) -> list[WantedFile]:
+    """The files that are missing or damaged. A file that the ledger does not know as it looks now is hashed.
+
+    ``pace`` is called for each file, and while one is hashed: see ``hashing.hash_descriptor``.
+    """
+    return [file for file in wanted if not _is_held(root, table, file, pace)]
+
+
+def _is_held(root: DataRoot, table: TablePath, file: WantedFile, pace: Callable[[int], None]) -> bool:
+    pace(0)
+    try:
+        with root.file(table, file.path) as descriptor:
+            identity = identity_of(os.fstat(descriptor))
+            if identity.bytes != file.bytes:
+                return False
+            recorded = root.ledger.entry(table, file.path)
+            if recorded is None or recorded.identity != identity:
+                recorded = hash_content(root, table, file.path, descriptor, pace)
+            return recorded.sha256 == file.sha256
+    except (NotHeld, InvalidPath, FileChanged):
+        return False
+    except OSError as error:
+        if error.errno not in UNREADABLE_MEDIUM:
+            raise
+        return False

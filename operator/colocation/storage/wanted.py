@@ -1,4 +1,4 @@
-"""Which files a table's manifests want, in a compact form, loaded once per manifest."""
+"""The files that manifests want."""
 
 import logging
 import os
@@ -22,8 +22,8 @@ from colocation.model.table_manifest import (
 )
 
 from .errors import InvalidPath, NotHeld
-from .hashing import FileIdentity, identity_of
-from .manifest_room import ManifestRoom
+from .ledger import FileIdentity, identity_of
+from .memory_limits import ManifestRoom
 from .paths import TablePath, sha256_of_manifest_path
 from .root import DataRoot
 

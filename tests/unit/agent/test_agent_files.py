@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agent import uploads
+from colocation.agent import file_requests
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
 from colocation.model.agent import InventoryRequest
 from colocation.model.content_digest import content_digest
 from colocation.storage import stray_files
-from colocation.storage.inventory import TableInventory
 from colocation.storage.root import PROBE_FILE
+from colocation.storage.table_inventory import TableInventory
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
 
 from .harness import AgentThread, until
@@ -157,7 +157,7 @@ def test_folders_of_tables_that_nobody_asks_about_are_bounded(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is named in every report on the node. A node that takes another one's files has some for a moment."""
-    monkeypatch.setattr(uploads, "MAX_UNKNOWN_FOLDERS", 2)
+    monkeypatch.setattr(file_requests, "MAX_UNKNOWN_FOLDERS", 2)
     with agent.client() as client:
         client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
         for directory in ("a-0a1b2c3d", "b-0a1b2c3d", TABLE.path.directory):

@@ -57,7 +57,7 @@ def test_a_file_that_is_too_large_for_one_answer_is_to_be_asked_for_alone(
     """However many callers there are, none makes the agent hold more than that."""
     put(agent)
     small, large = sorted(CONTENTS, key=lambda path: len(CONTENTS[path]))[1:3]
-    monkeypatch.setattr("colocation.agent.files.MAX_BYTES_AT_ONCE", len(CONTENTS[small]))
+    monkeypatch.setattr("colocation.agent.file_requests.MAX_BYTES_AT_ONCE", len(CONTENTS[small]))
     with agent.client() as client:
         frames = list(client.get_files(*TABLE.path, (large, small)))
         with client.get_file(*TABLE.path, large) as stream:

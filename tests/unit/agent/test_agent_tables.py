@@ -7,7 +7,7 @@ import pytest
 
 from colocation.agentclient import AgentError, NotFound
 from colocation.model.agent import InventoryRequest
-from colocation.storage.inventory import TableInventory
+from colocation.storage.table_inventory import TableInventory
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread

@@ -12,16 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from colocation.agent import answers
 from colocation.agent.answers import Answers, Superseded
-from colocation.agent.conversation import Conversation
-from colocation.agent.question import key_of
+from colocation.agent.conversation import Conversation, key_of
 from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, TableReport
 from colocation.model.table_manifest import manifest_path
-from colocation.storage import recycling, removal, upkeep
-from colocation.storage.announcements import announce
+from colocation.storage import recycling, removal
+from colocation.storage.clone_reports import announce
 from colocation.storage.disk_health import DiskHealth
-from colocation.storage.hashing import unlimited
-from colocation.storage.inventory import Inventory
+from colocation.storage.inventory import Inventory, hash_unverified, look, sweep
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unlimited
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, publish, publish_table
 
 TABLES = {
@@ -151,13 +150,13 @@ class ConversationMachine(RuleBasedStateMachine):
         file = on_disk(self.node.root, TABLES[name][0].path, data_path(1, load="1"))
         if file.exists():
             damage(file)
-            upkeep.sweep(self.node.inventory)
-            upkeep.hash_unverified(self.node.inventory, unlimited)
+            sweep(self.node.inventory)
+            hash_unverified(self.node.inventory, unlimited)
 
     @rule()
     def look(self) -> None:
         """The agent looks at the folders."""
-        upkeep.look(self.node.inventory, unlimited)
+        look(self.node.inventory, unlimited)
 
     @rule()
     def ask(self) -> None:
@@ -275,7 +274,7 @@ def test_folders_that_are_not_asked_about_are_told_with_their_bytes(tmp_path: Pa
     node = Node(tmp_path)
     for name in ("orders", "lines"):
         publish_table(node.root, TABLES[name][0])
-    upkeep.sweep(node.inventory)
+    sweep(node.inventory)
     node.asked[key_of(TABLES["lines"][0].asked.reference)] = TABLES["lines"][0].asked
     report = node.ask()
     assert report is not None

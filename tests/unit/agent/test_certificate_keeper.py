@@ -13,15 +13,13 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from colocation.agent.certificate import UnusableCertificate, ask_for, checked, joined
-from colocation.agent.certificate_keeper import CertificateKeeper
-from colocation.agent.certificate_requests import NoCertificate
+from colocation.agent.certificate_keeper import CertificateKeeper, NoCertificate
 from colocation.agent.metrics import Metrics
+from colocation.agent.node_certificate import CERTIFICATE_FILE, UnusableCertificate, ask_for, checked, joined
 from colocation.agent.server import RunningAgent, running_agent
 from colocation.agent.settings import Settings
 from colocation.model.conditions import Reason
 from colocation.model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name
-from colocation.storage.agent_certificate import CERTIFICATE_FILE
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.root import DataRoot
 

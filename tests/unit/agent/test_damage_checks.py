@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient
 
 from colocation.agent.damage import MAX_WAITING, MAX_WAITING_OF_NAMESPACE, DamageChecks
-from colocation.agent.errors import Refusal, error_response
+from colocation.agent.http_messages import Refusal, error_response
 from colocation.storage.paths import TablePath
 from tests.unit.storage.tables import data_path
 

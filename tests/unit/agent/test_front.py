@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agent.front_errors import FrontErrors
+from colocation.agent.damage import FrontErrors
 from colocation.agentclient import NotFound, Unreachable
 from colocation.agentclient.calls import file_target
 from colocation.common import tls

@@ -11,7 +11,7 @@ from colocation.agent.damage import DamageChecks
 from colocation.agent.read_requests import ReadRequests
 from colocation.agentclient import AgentError, DigestMismatch, NotFound, Unreachable
 from colocation.model.agent import InventoryRequest
-from colocation.storage.folders import UNREADABLE_MEDIUM
+from colocation.storage.errors import UNREADABLE_MEDIUM
 from colocation.storage.paths import TablePath
 from tests.unit.storage.tables import Table, data_path, make_table, on_disk
 

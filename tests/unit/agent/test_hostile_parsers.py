@@ -11,12 +11,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from colocation.agent.bodies import validated
-from colocation.agent.errors import Refusal
-from colocation.agent.front_errors import _LINE, _SUSPICIOUS
+from colocation.agent.damage import _LINE, _SUSPICIOUS
+from colocation.agent.http_messages import Refusal, byte_range, decoded_segments, file_target, validated
 from colocation.agent.inventory_requests import _asked, _revision_of
 from colocation.agent.read_requests import request_of
-from colocation.agent.targets import byte_range, decoded_segments, file_target
 from colocation.model import table_manifest
 from colocation.model.agent import (
     AgentReport,

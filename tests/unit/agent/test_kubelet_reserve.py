@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agent.room import Room
+from colocation.agent.quotas import Room
 from colocation.agent.settings import Settings, settings_from
 from colocation.storage.errors import NoRoom
 from colocation.storage.root import DataRoot

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity
-from colocation.agent.kubernetes_authorizer import KubernetesAuthorizer
+from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity, KubernetesAuthorizer
 
 USER = {
     "username": "system:serviceaccount:shop:loader",

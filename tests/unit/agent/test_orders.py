@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.agent.conversation import Conversation, StaleOrder, StaleTerm
-from colocation.agent.orders import Here, Order, untrue_part
-from colocation.agent.question import Question, UnknownQuestion, key_of, next_question, tables_that_differ
+from colocation.agent.conversation import (
+    Conversation,
+    Here,
+    Order,
+    Question,
+    StaleOrder,
+    StaleTerm,
+    UnknownQuestion,
+    key_of,
+    next_question,
+    tables_that_differ,
+    untrue_part,
+)
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from colocation.storage.paths import TablePath
 

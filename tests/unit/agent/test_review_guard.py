@@ -4,8 +4,15 @@ import asyncio
 
 import pytest
 
-from colocation.agent.authorizer import Access, AuthenticationUnavailable, CachedAuthorizer, Identity
-from colocation.agent.review_guard import ACCOUNT_BOUNDS, CLOCK_LEEWAY_SECONDS, ReviewGuard
+from colocation.agent.authorizer import (
+    ACCOUNT_BOUNDS,
+    CLOCK_LEEWAY_SECONDS,
+    Access,
+    AuthenticationUnavailable,
+    CachedAuthorizer,
+    Identity,
+    ReviewGuard,
+)
 from colocation.common.review_bounds import PEER_BOUNDS, TooManyReviews
 
 from .tokens import token

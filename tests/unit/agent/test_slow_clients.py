@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agent import bodies, room, uploads
+from colocation.agent import file_requests, http_messages, quotas
 from colocation.agent import front_configuration as front
 from colocation.agent.front_configuration import FrontConfiguration, ServedCertificate
-from colocation.agent.turns import Turns
+from colocation.agent.quotas import Turns
 from colocation.agentclient import AgentError
 from colocation.agentclient.calls import file_target
 from colocation.model.content_digest import content_digest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
-from colocation.storage.inventory import TableInventory
 from colocation.storage.root import Disk
+from colocation.storage.table_inventory import TableInventory
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import SHOP_LOADER_TOKEN, AgentThread, FakeAuthorizer, Pki, until
@@ -132,7 +132,7 @@ def test_room_is_kept_for_senders_only(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch, pause_seconds: float | None
 ) -> None:
     """Who announces much and sends nothing, or a byte now and then, is refused, and the room is free again."""
-    monkeypatch.setattr(uploads, "UPLOAD_IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(file_requests, "UPLOAD_IDLE_SECONDS", 0.5)
     sent = f"{UPLOAD_HEAD}Content-Length: 1000000\r\n\r\n"
     kept = agent.running.node.room.kept
     with connected(agent, 1, sent) as (connection,):
@@ -149,7 +149,7 @@ def test_room_is_kept_for_senders_only(
 
 def test_a_namespace_keeps_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """Announced uploads to one namespace leave room for the others; what has arrived is counted by the disk alone."""
-    reserve = room.Room("node-1", agent.running.node.root, 0.0)
+    reserve = quotas.Room("node-1", agent.running.node.root, 0.0)
     monkeypatch.setattr(agent.running.node.root, "disk", lambda: Disk(1000, 100))
     with reserve.keep("hostile", 40) as first:
         with pytest.raises(Exception, match="send them one after the other"), reserve.keep("hostile", 11):
@@ -194,7 +194,7 @@ def test_one_deep_verification_at_a_time(agent: AgentThread, monkeypatch: pytest
     ("target", "limit"),
     [
         pytest.param("/v1/inventory", front.MAX_BODY_BYTES, id="inventory"),
-        pytest.param(VERIFY_TARGET, bodies.MAX_BODY_BYTES, id="verify"),
+        pytest.param(VERIFY_TARGET, http_messages.MAX_BODY_BYTES, id="verify"),
     ],
 )
 def test_json_bodies_are_bounded(agent: AgentThread, target: str, limit: int) -> None:
@@ -212,7 +212,7 @@ def test_a_stranger_sends_no_body(agent: AgentThread) -> None:
 
 def test_an_account_reads_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """An account that does not take what it asked for gets no more; another one is served."""
-    monkeypatch.setattr("colocation.agent.reads.MAX_READS_OF_ACCOUNT", 3)
+    monkeypatch.setattr("colocation.agent.quotas.MAX_READS_OF_ACCOUNT", 3)
     with agent.client(SHOP_LOADER_TOKEN) as client, agent.client() as other:
         client.put_file(*TABLE.path, data_path(0), CONTENT)
         client.put_file(*TABLE.path, data_path(1), LARGE)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from colocation.agent.errors import Refusal
-from colocation.agent.targets import byte_range, decoded_segments, file_target
+from colocation.agent.http_messages import Refusal, byte_range, decoded_segments, file_target
 from colocation.storage.errors import InvalidPath
 
 

@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from colocation.agent.node import MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFY_THREADS
-from colocation.storage.inventory import TableInventory
+from colocation.agent.node_state import MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFY_THREADS
+from colocation.storage.table_inventory import TableInventory
 from tests.unit.storage.tables import data_path, make_table
 
 from .harness import AgentThread, until

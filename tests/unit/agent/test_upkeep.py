@@ -10,14 +10,12 @@ from colocation.agent.metrics import Metrics
 from colocation.agent.settings import Settings
 from colocation.agent.upkeep import Upkeep
 from colocation.storage import incoming, recycling
-from colocation.storage import upkeep as upkeep_steps
 from colocation.storage.ages import Ages
 from colocation.storage.disk_health import DiskHealth
-from colocation.storage.inventory import Inventory
+from colocation.storage.inventory import SCRUB_BATCH_FILES, Backlog, Inventory, Scrubbed
 from colocation.storage.paths import TablePath
-from colocation.storage.quarantine_purge import QuarantinePurge
+from colocation.storage.quarantine import QuarantinePurge
 from colocation.storage.root import DataRoot
-from colocation.storage.upkeep import Backlog, Scrubbed
 
 
 @pytest.fixture
@@ -61,18 +59,19 @@ def test_each_cleaner_runs_whatever_the_others_meet(
 
 def test_a_long_scrub_asks_for_its_backlog_once_a_minute(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
     """To count what is due takes long where much is."""
-    batches = [Scrubbed(upkeep_steps.SCRUB_BATCH_FILES, 1)] * 5 + [Scrubbed(0, 0)]
-    monkeypatch.setattr(upkeep_steps, "scrub_batch", Mock(side_effect=batches * 2))
-    monkeypatch.setattr(upkeep_steps, "scrub_backlog", Mock(return_value=Backlog(7, 70)))
+    batches = [Scrubbed(SCRUB_BATCH_FILES, 1)] * 5 + [Scrubbed(0, 0)]
+    count_backlog = Mock(return_value=Backlog(7, 70))
+    monkeypatch.setattr("colocation.agent.upkeep.scrub_batch", Mock(side_effect=batches * 2))
+    monkeypatch.setattr("colocation.agent.upkeep.scrub_backlog", count_backlog)
     now = 1000.0
     monkeypatch.setattr(upkeep._root, "monotonic", lambda: now)
     [scrub] = [task for task in upkeep.tasks if task.name == "scrub"]
     scrub.step()
-    assert upkeep_steps.scrub_backlog.call_count == 1
+    assert count_backlog.call_count == 1
     assert upkeep._metrics.registry.get_sample_value("colocation_agent_scrub_backlog_files") == 7
     now += 61
     scrub.step()
-    assert upkeep_steps.scrub_backlog.call_count == 2
+    assert count_backlog.call_count == 2
 
 
 def test_the_nodes_own_clock_is_written_down_with_each_cleaning(upkeep: Upkeep) -> None:

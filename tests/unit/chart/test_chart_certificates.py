@@ -8,7 +8,7 @@ from typing import Any
 
 from cryptography import x509
 
-from colocation.agent.certificate import ask_for, checked, joined
+from colocation.agent.node_certificate import ask_for, checked, joined
 from colocation.controller.authority import Authority
 from colocation.model.names import AGENT_SIGNER_NAME, LABEL_NODE_CERTIFICATES
 from colocation.state.parse import parse_agent

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from colocation.model.agent import TableReport
 from colocation.model.clone import CloneSource, CloneSpec
-from colocation.storage.announcements import take_announced
+from colocation.storage.clone_reports import take_announced
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
 from tests.unit.agent.harness import ADMIN_TOKEN, AgentThread, Pki

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from colocation.agent.errors import Refusal
+from colocation.agent.http_messages import Refusal
 from colocation.agent.read_requests import ReadRequests
 from colocation.clone.job import CloneJob
 from colocation.clone.pull import PulledFile
@@ -15,7 +15,7 @@ from colocation.model.agent import InventoryRequest
 from colocation.model.clone import CloneSource, CloneSpec
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
-from colocation.storage.announcements import take_announced
+from colocation.storage.clone_reports import take_announced
 from colocation.storage.paths import table_path
 from colocation.storage.root import DataRoot
 from tests.manifests import encode_manifest
@@ -113,8 +113,8 @@ def test_what_is_looked_at_is_progress(tmp_path: Path, monkeypatch: pytest.Monke
     root, told = DataRoot(tmp_path, owns_ledger=False), []
     for table in (ORDERS, LINES):
         publish_table(root, table)
-    monkeypatch.setattr("colocation.clone.progress.INTERVAL_SECONDS", 0)
-    monkeypatch.setattr("colocation.clone.progress.write_progress", lambda _root, progress: told.append(progress.steps))
+    monkeypatch.setattr("colocation.clone.job.INTERVAL_SECONDS", 0)
+    monkeypatch.setattr("colocation.clone.job.write_progress", lambda _root, progress: told.append(progress.steps))
     sources = (CloneSource(node="node-1", url="https://127.0.0.1:1"),)
     tables = (ORDERS.reference, LINES.reference)
     spec = CloneSpec(namespace="shop", group="sales", bucket=BUCKET, target="node-3", tables=tables, sources=sources)
@@ -191,7 +191,7 @@ def test_an_agent_of_an_older_release_is_asked_for_each_file(
         raise Refusal(404, "NoSuchRequest", "no request of this API")
 
     put(agents[0], ORDERS)
-    monkeypatch.setattr("colocation.agent.files.get_files", unknown)
+    monkeypatch.setattr("colocation.agent.file_requests.get_files", unknown)
     root = tmp_path / "node-3"
     assert run_clone(clone_environment(clone_spec([ORDERS], agents[:1]), root, pki))[0] == 0
     assert held_files(root, ORDERS) == set(ORDERS.contents_of(BUCKET))

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.clone.errors import CloneFailed
-from colocation.clone.pull import PulledFile, Puller
-from colocation.clone.pull_small import SmallFilesPuller
-from colocation.clone.sources import Source
+from colocation.clone.pull import CloneFailed, PulledFile, Puller, SmallFilesPuller, Source
 from colocation.model.file_frames import FileFrame
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot

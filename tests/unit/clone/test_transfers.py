@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
-from colocation.clone.errors import CloneFailed
-from colocation.clone.pull import PulledFile
-from colocation.clone.transfers import BATCH_FILES, SMALL_BYTES, Pullers, Transfers, batches
+from colocation.clone.pull import CloneFailed, PulledFile
+from colocation.clone.pull_all import BATCH_FILES, SMALL_BYTES, Pullers, Transfers, batches
 from colocation.model.conditions import Reason
 from colocation.storage.paths import TablePath
 

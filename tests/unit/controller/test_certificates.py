@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from colocation.agent.certificate import ask_for
+from colocation.agent.node_certificate import ask_for
 from colocation.common import logs
 from colocation.controller import certificates as module
 from colocation.controller.authority import Authority, AuthorityUnusable

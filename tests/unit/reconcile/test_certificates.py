@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.agent.certificate import ask_for
+from colocation.agent.node_certificate import ask_for
 from colocation.model.certificates import ORGANIZATION, USAGES, certificate_names
 from colocation.model.names import AGENT_SIGNER_NAME
 from colocation.reconcile.certificates import CertificatePolicy, judge

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from colocation.storage.ages import Ages, older
-from colocation.storage.hashing import FileIdentity
-from colocation.storage.ledger import Ledger
+from colocation.storage.ledger import FileIdentity, Ledger
 
 PLACE = "shop/orders-0a1b2c3d"
 A, B = FileIdentity(1, 2, 3), FileIdentity(1, 4, 3)

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from colocation.model.agent import CloneProgress
-from colocation.storage import upkeep
-from colocation.storage.clone_progress import PROGRESS_FILE, read_progress, write_progress
-from colocation.storage.hashing import unlimited
-from colocation.storage.inventory import Inventory
+from colocation.storage.clone_reports import PROGRESS_FILE, read_progress, write_progress
+from colocation.storage.inventory import Inventory, hash_unverified, scrub_batch, sweep
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unlimited
 
 from .conftest import Clock
 from .tables import data_path, make_table, publish_table
@@ -53,7 +52,7 @@ def inventory(root: DataRoot) -> Inventory:
 def test_a_folder_that_cannot_be_read_counts_as_missing(inventory: Inventory, fail: Break) -> None:
     """A clone brings its files back; the other folders are reported."""
     fail(BAD_FOLDER, errno.EIO)
-    upkeep.sweep(inventory)
+    sweep(inventory)
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert states(report) == {0: None, 1: "complete"}
     assert states(other) == {0: "complete"}
@@ -62,7 +61,7 @@ def test_a_folder_that_cannot_be_read_counts_as_missing(inventory: Inventory, fa
 def test_a_table_that_cannot_be_read_harms_itself_alone(inventory: Inventory, fail: Break) -> None:
     """Its manifest counts as missing."""
     fail(TABLE.path.directory, errno.EIO)
-    upkeep.sweep(inventory)
+    sweep(inventory)
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert (report.manifest_present, report.buckets) == (False, {})
     assert states(other) == {0: "complete"}
@@ -74,7 +73,7 @@ def test_what_says_nothing_about_a_table_fails_the_whole(inventory: Inventory, f
     with pytest.raises(OSError, match="Too many open files"):
         inventory.report([TABLE.reference])
     with pytest.raises(OSError, match="Too many open files"):
-        upkeep.sweep(inventory)
+        sweep(inventory)
 
 
 def test_a_file_that_cannot_be_opened_is_damaged(
@@ -85,8 +84,8 @@ def test_a_file_that_cannot_be_opened_is_damaged(
     assert list(map(states, before)) == [{0: "complete", 1: "complete"}, {0: "complete"}]
     fail(BAD_FILE, errno.EIO)
     clock.advance(101)
-    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 3  # of five: the bad name is there twice
-    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
+    assert scrub_batch(root, inventory, 100, unlimited).files == 3  # of five: the bad name is there twice
+    assert scrub_batch(root, inventory, 100, unlimited).files == 0
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert states(report) == {0: "corrupt", 1: "complete"}
     assert states(other) == {0: "corrupt"}
@@ -99,10 +98,10 @@ def test_a_file_that_cannot_be_hashed_keeps_no_other_one(
     """Its bucket is not complete, the step has failed, and everything else is hashed."""
     root.ledger.forget_table(TABLE.path)
     root.ledger.forget_table(OTHER.path)
-    upkeep.sweep(inventory)
+    sweep(inventory)
     fail(BAD_FILE, number)
     with pytest.raises(OSError, match=os.strerror(number)) as failed:
-        upkeep.hash_unverified(inventory, unlimited)
+        hash_unverified(inventory, unlimited)
     assert [note for note in failed.value.__notes__ if str(TABLE.path) in note]
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert (states(report), states(other)) == ({0: "partial", 1: "complete"}, {0: "partial"})
@@ -111,10 +110,10 @@ def test_a_file_that_cannot_be_hashed_keeps_no_other_one(
 def test_a_hash_without_file_descriptors_is_given_up(inventory: Inventory, root: DataRoot, fail: Break) -> None:
     """No other file could be opened either."""
     root.ledger.forget_table(OTHER.path)
-    upkeep.sweep(inventory)
+    sweep(inventory)
     fail(BAD_FILE, errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):
-        upkeep.hash_unverified(inventory, unlimited)
+        hash_unverified(inventory, unlimited)
 
 
 def test_a_file_that_cannot_be_scrubbed_keeps_no_other_one(
@@ -124,14 +123,14 @@ def test_a_file_that_cannot_be_scrubbed_keeps_no_other_one(
     inventory.report([TABLE.reference, OTHER.reference])
     clock.advance(101)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(upkeep, "SCRUB_BATCH_FILES", 2)
+        patched.setattr("colocation.storage.inventory.SCRUB_BATCH_FILES", 2)
         fail(BAD_FILE, errno.EACCES)
-        read = [upkeep.scrub_batch(root, inventory, 100, unlimited).files for _ in range(3)]
+        read = [scrub_batch(root, inventory, 100, unlimited).files for _ in range(3)]
     assert sum(read) == 3  # of five: the bad name is there twice
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert (states(report), states(other)) == ({0: "partial", 1: "complete"}, {0: "partial"})
     with pytest.raises(OSError, match="Permission denied"):
-        upkeep.hash_unverified(inventory, unlimited)
+        hash_unverified(inventory, unlimited)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,19 @@ from unittest.mock import Mock
 import pytest
 
 from colocation.model.conditions import Reason
-from colocation.storage.disk_health import FAILING_SECONDS, HUNG_SECONDS, DiskHealth, is_mount_point
+from colocation.storage.disk_health import (
+    FAILING_SECONDS,
+    HUNG_SECONDS,
+    MARKER_FILE,
+    MAX_MARKER_BYTES,
+    DiskHealth,
+    WrongDisk,
+    adopt,
+    check_disk,
+    is_mount_point,
+    read_marker,
+)
 from colocation.storage.incoming import IncomingFile
-from colocation.storage.marker import MARKER_FILE, MAX_MARKER_BYTES, WrongDisk, adopt, check_disk, read_marker
 from colocation.storage.root import UPLOADS, DataRoot
 
 from .conftest import Clock

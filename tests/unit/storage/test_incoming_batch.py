@@ -9,13 +9,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from colocation.storage.announcements import announce, take_announced
+from colocation.storage.clone_reports import announce, take_announced
 from colocation.storage.errors import DigestDiffers, InvalidPath, NoRoom
-from colocation.storage.hashing import FileIdentity
-from colocation.storage.held_files import unheld_files
-from colocation.storage.incoming_batch import IncomingBatch
+from colocation.storage.ledger import FileIdentity
 from colocation.storage.paths import TablePath
+from colocation.storage.publish import IncomingBatch
 from colocation.storage.root import CLONES, DataRoot
+from colocation.storage.verification import unheld_files
 from colocation.storage.wanted import WantedFile
 
 from .tables import damage, data_path, on_disk, sha256_hex
@@ -72,7 +72,7 @@ def test_what_the_disk_gives_back_otherwise_is_not_published(
 ) -> None:
     """Read from the disk itself, not from memory; nothing of the batch is trusted then."""
     read = Mock(return_value=(FileIdentity(4, 1, 1), sha256_hex(b"other")))
-    monkeypatch.setattr("colocation.storage.incoming_batch.hash_descriptor", read)
+    monkeypatch.setattr("colocation.storage.publish.hash_descriptor", read)
     with pytest.raises(DigestDiffers, match="the disk returns"):
         publish_all(root, syncs)
     assert all(call.kwargs == {"past_cache": True} for call in read.call_args_list)

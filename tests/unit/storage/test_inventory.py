@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from colocation.model.agent import TableReport
-from colocation.storage import contents, upkeep, verification
+from colocation.storage import contents, verification
 from colocation.storage.errors import ManifestMissing
-from colocation.storage.hashing import unlimited
-from colocation.storage.inventory import Inventory
+from colocation.storage.inventory import Inventory, hash_unverified, scrub_batch, sweep
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unlimited
 
 from .conftest import Clock
 from .tables import damage, data_path, make_table, on_disk, publish, publish_table
@@ -102,9 +102,9 @@ def test_a_damaged_file_does_not_count_until_it_was_hashed(inventory: Inventory,
     """After a sweep it is doubtful, after the hash it is corrupt and named, and put right it counts again."""
     report_on(inventory)
     damage(on_disk(root, TABLE.path, FIRST))
-    upkeep.sweep(inventory)
+    sweep(inventory)
     assert states(report_on(inventory))[0] == "partial"
-    assert upkeep.hash_unverified(inventory, unlimited) == 1
+    assert hash_unverified(inventory, unlimited) == 1
     report = report_on(inventory)
     assert (report.buckets[0].state, report.buckets[0].corrupt_files) == ("corrupt", (FIRST,))
     publish(root, TABLE.path, FIRST, TABLE.contents[FIRST])
@@ -114,7 +114,7 @@ def test_a_damaged_file_does_not_count_until_it_was_hashed(inventory: Inventory,
 def test_a_file_of_another_size_is_corrupt_without_a_hash(inventory: Inventory, root: DataRoot) -> None:
     """A truncated file needs no reading to be known as wrong."""
     os.truncate(on_disk(root, TABLE.path, FIRST), 1)
-    upkeep.sweep(inventory)
+    sweep(inventory)
     assert states(report_on(inventory))[0] == "corrupt"
 
 
@@ -125,13 +125,13 @@ def test_the_scrub_finds_damage_that_nothing_shows(inventory: Inventory, root: D
     before = file.stat()
     damage(file)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    upkeep.sweep(inventory)
+    sweep(inventory)
     assert states(report_on(inventory))[0] == "complete"
-    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0  # not due yet
+    assert scrub_batch(root, inventory, 100, unlimited).files == 0  # not due yet
     clock.advance(101)
-    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5  # four files and the manifest
+    assert scrub_batch(root, inventory, 100, unlimited).files == 5  # four files and the manifest
     assert states(report_on(inventory))[0] == "corrupt"
-    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
+    assert scrub_batch(root, inventory, 100, unlimited).files == 0
 
 
 def test_a_restart_hashes_nothing(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ def test_a_restart_hashes_nothing(inventory: Inventory, root: DataRoot, monkeypa
     with counted_hashes(monkeypatch) as hashed:
         again = DataRoot(root.path)
         restarted = Inventory(again)
-        upkeep.sweep(restarted)
-        upkeep.hash_unverified(restarted, unlimited)
+        sweep(restarted)
+        hash_unverified(restarted, unlimited)
         assert states(report_on(restarted)) == {0: "complete", 1: "complete"}
     assert hashed == []
     again.ledger.close()
@@ -155,7 +155,7 @@ def test_without_its_ledger_a_node_hashes_again(root: DataRoot, tmp_path: Path) 
     root.ledger.forget_table(TABLE.path)
     inventory = Inventory(root)
     assert states(report_on(inventory)) == {0: "partial", 1: "partial"}
-    assert upkeep.hash_unverified(inventory, unlimited) == 4
+    assert hash_unverified(inventory, unlimited) == 4
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
 
 
@@ -218,7 +218,7 @@ def test_a_table_that_vanishes_and_returns(inventory: Inventory, root: DataRoot)
     folder.rename(root.path / "away")
     assert not report_on(inventory).manifest_present
     (root.path / "away").rename(folder)
-    upkeep.hash_unverified(inventory, unlimited)
+    hash_unverified(inventory, unlimited)
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
 
 
@@ -233,9 +233,9 @@ def test_a_file_that_the_disk_cannot_read_is_corrupt(
     clock.advance(101)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pread", unreadable)
-        assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5
+        assert scrub_batch(root, inventory, 100, unlimited).files == 5
     assert states(report_on(inventory)) == {0: "corrupt", 1: "corrupt"}
-    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
+    assert scrub_batch(root, inventory, 100, unlimited).files == 0
     inventory.table(TABLE.path).verify(TABLE.manifest, deep=True)
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
 
@@ -248,7 +248,7 @@ def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, c
     damage(file)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     clock.advance(101)
-    upkeep.scrub_batch(root, inventory, 100, unlimited)
+    scrub_batch(root, inventory, 100, unlimited)
     assert not report_on(inventory).manifest_present
 
 

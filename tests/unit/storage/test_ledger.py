@@ -6,8 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from colocation.storage.hashing import FileIdentity
-from colocation.storage.ledger import DAMAGED_SUFFIX, BorrowedLedger, Ledger, LedgerEntry, LedgerRow
+from colocation.storage.ledger import DAMAGED_SUFFIX, BorrowedLedger, FileIdentity, Ledger, LedgerEntry, LedgerRow
 from colocation.storage.paths import TablePath
 
 TABLE = TablePath("shop", "orders-0a1b2c3d")

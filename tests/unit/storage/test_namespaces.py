@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from colocation.storage import quarantine, recycling, removal, upkeep
+from colocation.storage import quarantine, recycling, removal
 from colocation.storage.errors import StorageError
 from colocation.storage.folder_manifests import folder_manifests
-from colocation.storage.inventory import Inventory
+from colocation.storage.inventory import Inventory, sweep
 from colocation.storage.paths import TablePath, table_path
 from colocation.storage.root import DataRoot
 
@@ -91,7 +91,7 @@ WORK: dict[str, Callable[[DataRoot, Inventory], object]] = {
     "recycle": lambda root, inventory: recycling.recycle(root, inventory, TABLE.path, 1),
     "restore": lambda root, inventory: recycling.restore(root, inventory, TABLE.path, SUCCESSOR),
     "set aside": lambda root, _: quarantine.set_aside(root, TABLE.path, data_path(0)),
-    "sweep": lambda _, inventory: upkeep.sweep(inventory),
+    "sweep": lambda _, inventory: sweep(inventory),
     "publish": lambda root, _: publish(root, TABLE.path, data_path(3), b"more"),
     "manifests": lambda root, _: folder_manifests(root, TABLE.path),
 }

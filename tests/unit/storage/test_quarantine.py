@@ -10,12 +10,12 @@ import pytest
 
 from colocation.model.agent import TableReference
 from colocation.model.names import QUARANTINE_DIRECTORY
-from colocation.storage import quarantine, quarantine_purge, removal, upkeep
-from colocation.storage.folders import UNREADABLE_MEDIUM
-from colocation.storage.hashing import unlimited
-from colocation.storage.inventory import Inventory
-from colocation.storage.quarantine_purge import QUARANTINE_SECONDS, RETRY_SECONDS, QuarantinePurge
+from colocation.storage import quarantine, removal
+from colocation.storage.errors import UNREADABLE_MEDIUM
+from colocation.storage.inventory import Inventory, hash_unverified, sweep
+from colocation.storage.quarantine import QUARANTINE_SECONDS, RETRY_SECONDS, QuarantinePurge
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unlimited
 
 from .conftest import Clock
 from .tables import damage, data_path, make_table, on_disk, publish, publish_table
@@ -42,8 +42,8 @@ def aside(root: DataRoot) -> frozenset[str]:
 def break_and_notice(root: DataRoot, inventory: Inventory) -> None:
     """Somebody changes a file; the sweep and the hash thread come by."""
     damage(on_disk(root, TABLE.path, PATH))
-    upkeep.sweep(inventory)
-    upkeep.hash_unverified(inventory, unlimited)
+    sweep(inventory)
+    hash_unverified(inventory, unlimited)
 
 
 def test_a_damaged_file_is_out_of_the_way_and_its_bucket_is_corrupt(root: DataRoot, inventory: Inventory) -> None:
@@ -75,7 +75,7 @@ def test_a_manifest_that_says_otherwise_moves_nothing(root: DataRoot, inventory:
         update={"manifest": forged.reference.manifest, "retained_manifests": (TABLE.reference.manifest,)}
     )
     inventory.report([both])
-    upkeep.hash_unverified(inventory, unlimited)
+    hash_unverified(inventory, unlimited)
     assert (inventory.table(TABLE.path).check(PATH), aside(root)) == (False, frozenset())
 
 
@@ -137,15 +137,15 @@ def test_a_file_that_cannot_be_moved_keeps_no_other_one(
     """Readers still see it, its bucket is corrupt, the step has failed, and it is tried again."""
     for path in (PATH, OTHER):
         damage(on_disk(root, TABLE.path, path))
-    upkeep.sweep(inventory)
+    sweep(inventory)
     with monkeypatch.context() as patched:
         fail_for(patched, "rename", PATH.rpartition("/")[2])
         for _ in range(2):
             with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
-                upkeep.hash_unverified(inventory, unlimited)
+                hash_unverified(inventory, unlimited)
         assert aside(root) == {OTHER}
         assert states(inventory.report([TABLE.reference])[0]) == {0: "corrupt", 1: "corrupt"}
-    upkeep.hash_unverified(inventory, unlimited)
+    hash_unverified(inventory, unlimited)
     assert aside(root) == {PATH, OTHER}
 
 
@@ -162,7 +162,7 @@ def test_it_is_purged_after_a_day_of_the_agents_own(root: DataRoot, inventory: I
     """No step of the wall clock shortens it; then nothing is left. Its place has the right content again."""
     break_and_notice(root, inventory)
     assert publish(root, TABLE.path, PATH, b"12345")
-    purge = QuarantinePurge(root, inventory)
+    purge = QuarantinePurge(root, inventory.live_digests)
     clock.step(10**7)
     assert purge.run() == 0
     clock.advance(QUARANTINE_SECONDS + 10)
@@ -192,9 +192,9 @@ def test_what_may_be_the_last_copy_is_not_purged(
     asked = Inventory(root)
     if reference is not None:
         asked.report([reference])
-    assert QuarantinePurge(root, asked).run() == 0
+    assert QuarantinePurge(root, asked.live_digests).run() == 0
     clock.advance(QUARANTINE_SECONDS)
-    assert QuarantinePurge(root, asked).run() == purged
+    assert QuarantinePurge(root, asked.live_digests).run() == purged
     assert aside(root) == (frozenset() if purged else {PATH})
 
 
@@ -204,9 +204,9 @@ def test_another_damaged_file_in_its_place_is_no_reason_to_delete_it(
     """Only the right content is."""
     break_and_notice(root, inventory)
     on_disk(root, TABLE.path, PATH).write_bytes(b"wrong")
-    assert QuarantinePurge(root, inventory).run() == 0
+    assert QuarantinePurge(root, inventory.live_digests).run() == 0
     clock.advance(QUARANTINE_SECONDS)
-    assert (QuarantinePurge(root, inventory).run(), aside(root)) == (0, {PATH})
+    assert (QuarantinePurge(root, inventory.live_digests).run(), aside(root)) == (0, {PATH})
 
 
 def test_files_that_a_failing_disk_does_not_list_stay(
@@ -215,9 +215,8 @@ def test_files_that_a_failing_disk_does_not_list_stay(
     """A folder that seems to be empty is no reason to delete what is in it."""
     break_and_notice(root, inventory)
     with monkeypatch.context() as patched:
-        for module in (quarantine, quarantine_purge):
-            patched.setattr(module, "files_in_quarantine", lambda *_: {})
-        assert QuarantinePurge(root, inventory).run() == 0
+        patched.setattr(quarantine, "files_in_quarantine", lambda *_: {})
+        assert QuarantinePurge(root, inventory.live_digests).run() == 0
     assert aside(root) == {PATH}
 
 
@@ -225,9 +224,9 @@ def test_a_dropped_table_leaves_nothing_in_the_quarantine(root: DataRoot, invent
     """Nothing is asked about a folder that is gone."""
     break_and_notice(root, inventory)
     shutil.rmtree(on_disk(root, TABLE.path, ""))
-    assert QuarantinePurge(root, inventory).run() == 0
+    assert QuarantinePurge(root, inventory.live_digests).run() == 0
     clock.advance(QUARANTINE_SECONDS)
-    assert (QuarantinePurge(root, inventory).run(), aside(root)) == (1, frozenset())
+    assert (QuarantinePurge(root, inventory.live_digests).run(), aside(root)) == (1, frozenset())
 
 
 def failing_reads(patched: pytest.MonkeyPatch) -> None:
@@ -238,7 +237,7 @@ def test_a_file_that_can_be_read_again_goes_back(
     root: DataRoot, inventory: Inventory, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk failed for some minutes. A file that is still bad is not read each minute."""
-    purge = QuarantinePurge(root, inventory)
+    purge = QuarantinePurge(root, inventory.live_digests)
     with monkeypatch.context() as patched:
         failing_reads(patched)
         assert inventory.table(TABLE.path).check(PATH)
@@ -260,7 +259,7 @@ def test_what_goes_back_replaces_nothing(root: DataRoot, inventory: Inventory, m
         assert inventory.table(TABLE.path).check(PATH)
     on_disk(root, TABLE.path, PATH).write_bytes(b"newer")
     monkeypatch.setattr(QuarantinePurge, "_content_in_place", lambda *_: None)
-    assert (QuarantinePurge(root, inventory).run(), aside(root)) == (0, {PATH})
+    assert (QuarantinePurge(root, inventory.live_digests).run(), aside(root)) == (0, {PATH})
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"newer"
 
 
@@ -272,7 +271,7 @@ def test_what_is_changed_while_it_is_read_stays(
         failing_reads(patched)
         assert inventory.table(TABLE.path).check(PATH)
     lying = root.path / QUARANTINE_DIRECTORY / str(TABLE.path) / PATH
-    read = quarantine_purge.hash_descriptor
+    read = quarantine.hash_descriptor
 
     def changed_meanwhile(*arguments: object, **named: object) -> object:
         found = read(*arguments, **named)
@@ -280,8 +279,8 @@ def test_what_is_changed_while_it_is_read_stays(
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(quarantine_purge, "hash_descriptor", changed_meanwhile)
-        assert QuarantinePurge(root, inventory).run() == 0
+        patched.setattr(quarantine, "hash_descriptor", changed_meanwhile)
+        assert QuarantinePurge(root, inventory.live_digests).run() == 0
     assert (aside(root), on_disk(root, TABLE.path, PATH).exists()) == ({PATH}, False)
 
 
@@ -302,9 +301,9 @@ def test_what_is_not_durable_does_not_go_back(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", failing)
-        assert QuarantinePurge(root, inventory).run() == 0
+        assert QuarantinePurge(root, inventory.live_digests).run() == 0
     assert (aside(root), on_disk(root, TABLE.path, PATH).exists()) == ({PATH}, False)
-    assert QuarantinePurge(root, inventory).run() == 1
+    assert QuarantinePurge(root, inventory.live_digests).run() == 1
 
 
 def test_a_file_that_could_not_be_read_is_read_again_before_it_is_moved(
@@ -316,7 +315,7 @@ def test_a_file_that_could_not_be_read_is_read_again_before_it_is_moved(
         failing_reads(patched)
         table.hash_file(PATH, always=True)
     assert states(inventory.report([TABLE.reference])[0])[0] == "corrupt"
-    upkeep.hash_unverified(inventory, unlimited)
+    hash_unverified(inventory, unlimited)
     assert (aside(root), on_disk(root, TABLE.path, PATH).exists()) == (frozenset(), True)
     assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
@@ -328,13 +327,13 @@ def test_a_file_that_cannot_be_purged_keeps_no_other_one(
     damage(on_disk(root, TABLE.path, OTHER))
     break_and_notice(root, inventory)
     inventory.report([NOTHING_LIVE])
-    assert QuarantinePurge(root, inventory).run() == 0
+    assert QuarantinePurge(root, inventory.live_digests).run() == 0
     clock.advance(QUARANTINE_SECONDS)
     bad = next(iter(quarantine.files_in_quarantine(root, TABLE.path)))
     fail_for(monkeypatch, "unlink", bad.rpartition("/")[2])
     for _ in range(2):
         with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
-            QuarantinePurge(root, inventory).run()
+            QuarantinePurge(root, inventory.live_digests).run()
     assert aside(root) == {bad}
 
 
@@ -360,7 +359,7 @@ def test_a_bucket_that_is_dropped_leaves_the_others_in_the_quarantine(root: Data
 def test_it_is_kept_from_when_it_is_found_damaged(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
     """However old it is, and however long an earlier file of its path was kept: else nobody could look at it."""
     inventory.report([NOTHING_LIVE])
-    purge = QuarantinePurge(root, inventory)
+    purge = QuarantinePurge(root, inventory.live_digests)
     for _ in range(2):
         publish(root, TABLE.path, PATH, b"12345")
         file = on_disk(root, TABLE.path, PATH)

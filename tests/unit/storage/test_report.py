@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from colocation.model.agent import TableReference, TableReport
 from colocation.storage.contents import HeldFile
-from colocation.storage.hashing import FileIdentity
+from colocation.storage.ledger import FileIdentity
 from colocation.storage.report import table_report
 from colocation.storage.wanted import WantedFile
 

@@ -4,7 +4,7 @@ import pytest
 
 from colocation.storage import stray_files
 from colocation.storage.inventory import Inventory
-from colocation.storage.manifest_room import ManifestRoom
+from colocation.storage.memory_limits import ManifestRoom
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 from colocation.storage.stray_files import BYTES_OF_A_STRAY, StrayFiles

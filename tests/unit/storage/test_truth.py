@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from colocation.storage import removal, upkeep
-from colocation.storage.hashing import unlimited
-from colocation.storage.inventory import Inventory
+from colocation.storage import removal
+from colocation.storage.inventory import Inventory, hash_unverified, sweep
 from colocation.storage.quarantine import quarantined
 from colocation.storage.root import DataRoot
+from colocation.storage.verification import unlimited
 
 from .tables import damage, data_path, make_table, on_disk, publish, publish_table, sha256_hex
 
@@ -104,9 +104,9 @@ class NodeMachine(RuleBasedStateMachine):
     @invariant()
     def the_report_is_the_truth(self) -> None:
         """After a sweep nothing wrong counts as held; after hashing, report and disk agree file by file."""
-        upkeep.sweep(self.inventory)
+        sweep(self.inventory)
         before_hashing = self.inventory.report([TABLE.reference])[0]
-        upkeep.hash_unverified(self.inventory, unlimited)
+        hash_unverified(self.inventory, unlimited)
         report = self.inventory.report([TABLE.reference])[0]
         for bucket, state in report.buckets.items():
             assert before_hashing.buckets[bucket].files_held <= state.files_held

@@ -9,9 +9,9 @@ import zstandard
 
 from colocation.model.table_manifest import manifest_parts, manifest_path
 from colocation.storage import wanted
-from colocation.storage.inventory import TableInventory
-from colocation.storage.manifest_room import BYTES_OF_A_FILE, SHARES, ManifestRoom
+from colocation.storage.memory_limits import BYTES_OF_A_FILE, SHARES, ManifestRoom
 from colocation.storage.root import DataRoot
+from colocation.storage.table_inventory import TableInventory
 from colocation.storage.wanted import ManifestShelf, files_of_bucket
 from tests.manifests import compressed, join_frames
 

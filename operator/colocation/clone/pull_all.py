@@ -1,8 +1,4 @@
-"""All files of a clone, several transfers at a time: while one waits for the disk, others use link and processors.
-
-Large files are pulled alone and resumed; small ones by the batch. What a batch's source does not give whole is pulled
-alone, from every source in turn. The first failure that a clone cannot do without ends all.
-"""
+"""All files of a clone."""
 
 import logging
 import threading
@@ -13,9 +9,7 @@ from typing import NamedTuple
 
 from colocation.storage.paths import TablePath
 
-from .errors import CloneFailed
-from .pull import PulledFile, Puller
-from .pull_small import SmallFilesPuller
+from .pull import CloneFailed, PulledFile, Puller, SmallFilesPuller
 
 TRANSFERS_AT_ONCE = 4
 SYNCS_AT_ONCE = 16

@@ -1,4 +1,4 @@
-"""The agents' API, but for reads of single files: who calls, for what, whether they may, then the work."""
+"""Routes."""
 
 import errno
 import logging
@@ -10,14 +10,13 @@ from colocation.model.conditions import Reason
 from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.paths import TablePath, table_path
 
-from . import deletions, files, inventory_requests, tables, uploads
+from . import deletions, file_requests, inventory_requests, tables
 from .access import Gate
 from .authorizer import Access, Identity
 from .damage import DamageChecks
-from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .front_configuration import PEER_HEADER
-from .node import NodeState
-from .targets import decoded_segments, file_target
+from .http_messages import EXPECTED_ERRORS, Refusal, decoded_segments, error_response, file_target, refusal_of
+from .node_state import NodeState
 
 Handler = Callable[[], Awaitable[web.StreamResponse]]
 
@@ -101,7 +100,7 @@ class AgentApi:
             case "PUT", "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
                 self._gate.check_clone(identity, target.table, (target.path,))
-                return _on(target.table, "create"), lambda: uploads.put_file(node, request, identity.user, target)
+                return _on(target.table, "create"), lambda: file_requests.put_file(node, request, identity.user, target)
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
@@ -122,7 +121,7 @@ class AgentApi:
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "files":
-                return _on(table, "get"), lambda: files.get_files(node, request, user, table, check, pace)
+                return _on(table, "get"), lambda: file_requests.get_files(node, request, user, table, check, pace)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, user, table)
             case "POST", "damage":

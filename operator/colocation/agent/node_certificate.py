@@ -1,6 +1,7 @@
-"""An agent's key and certificate as PEM: made, asked for, checked. No I/O."""
+"""This node's key and certificate."""
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,9 +12,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from colocation.model.certificates import MAX_CHAIN_BYTES, ORGANIZATION, certificate_names
+from colocation.storage.errors import NotHeld, StorageError
+from colocation.storage.folders import open_regular_file, replace_file
 
 _SUBJECT = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, ORGANIZATION)])
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\s*", re.DOTALL)
+
+CERTIFICATE_FILE = ".agent-certificate.pem"
+PRIVATE_MODE = 0o600
 
 
 class UnusableCertificate(Exception):
@@ -128,3 +134,27 @@ def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> b
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
+
+
+def read_certificate(folder: int) -> bytes:
+    """The file in an open data root (PEM: key, certificate, chain); empty when there is none that could be one.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = open_regular_file(folder, CERTIFICATE_FILE)
+    except (NotHeld, StorageError):
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read(MAX_CHAIN_BYTES + 1)
+    return content if len(content) <= MAX_CHAIN_BYTES else b""
+
+
+def write_certificate(folder: int, pem: bytes) -> None:
+    """Replace the file, durably.
+
+    Raises:
+        OSError: it cannot be written, and the one before is still there; or it cannot be synced, and there is none.
+    """
+    replace_file(folder, CERTIFICATE_FILE, pem, PRIVATE_MODE)

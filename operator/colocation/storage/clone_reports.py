@@ -1,11 +1,4 @@
-"""Changes of tables that clone Jobs tell their node's agent: a file per table below ``.incoming/changed``.
-
-The agent looks into that one small folder every second, and at a table's own folders only when the table is announced
-there. A file holds a line of JSON for each file that was published: what a Job read back from the disk, which the agent
-takes into its ledger. It removes an announcement before it reads it and looks at the table, so a change that follows is
-announced anew. An announcement that is lost (a Job killed between a file and its announcement) costs time only: the
-sweep finds the file, and it is hashed again.
-"""
+"""What clone Jobs report to their node's agent."""
 
 import contextlib
 import json
@@ -13,18 +6,24 @@ import logging
 import os
 from collections.abc import Mapping
 
+from colocation.model.agent import CloneProgress
+from colocation.model.clone import clone_directory
 from colocation.model.names import INCOMING_DIRECTORY
 
-from .errors import InvalidPath, NotHeld
+from .errors import UNREADABLE_MEDIUM, InvalidPath, NotHeld
 from .folders import FILE_MODE, names_in, open_regular_file
-from .hashing import FileIdentity
-from .ledger import LedgerEntry
+from .ledger import FileIdentity, LedgerEntry
 from .paths import TablePath, file_segments, table_path
-from .root import DataRoot
+from .root import CLONES, DataRoot
 
 CHANGED = (INCOMING_DIRECTORY, "changed")
 MAX_ANNOUNCEMENT_BYTES = 64 << 20
 NOTHING_READ: Mapping[str, LedgerEntry] = {}
+
+
+PROGRESS_FILE = "progress.json"
+MAX_PROGRESS_BYTES = 1 << 16
+
 
 _log = logging.getLogger(__name__)
 
@@ -83,3 +82,32 @@ def _said(line: str) -> tuple[str, LedgerEntry] | None:
         return path, LedgerEntry(identity, str(sha256), float(verified_at))
     except (ValueError, TypeError, AttributeError, OverflowError, InvalidPath):
         return None
+
+
+def write_progress(root: DataRoot, progress: CloneProgress) -> None:
+    """Replace a clone's progress file in one step; a reader sees the old or the new one."""
+    segments = clone_directory(progress.namespace, progress.group, progress.bucket).split("/")
+    with root.folder(segments, create=True) as folder:
+        name = f".{PROGRESS_FILE}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, FILE_MODE, dir_fd=folder), "w") as file:
+            file.write(progress.model_dump_json(by_alias=True))
+        os.rename(name, PROGRESS_FILE, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def read_progress(root: DataRoot) -> tuple[CloneProgress, ...]:
+    """The progress of every clone that lies below ``.incoming``, by folder name; without those that cannot be read."""
+    found = []
+    for name in root.names(CLONES):
+        try:
+            with root.folder((*CLONES, name)) as folder, os.fdopen(open_regular_file(folder, PROGRESS_FILE)) as file:
+                found.append(CloneProgress.model_validate_json(file.read(MAX_PROGRESS_BYTES)))
+        except NotHeld:
+            continue  # it has just begun or just ended
+        except (InvalidPath, ValueError) as error:
+            _log.warning("progress of clone %s cannot be read: %s", name, error)
+        except OSError as error:
+            if error.errno not in UNREADABLE_MEDIUM:
+                raise
+            _log.warning("progress of clone %s cannot be read: %s", name, error)
+    return tuple(found)

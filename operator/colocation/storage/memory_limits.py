@@ -1,8 +1,4 @@
-"""How much of an agent's memory the manifests of live tables may take: what one tenant commits must not end the agent.
-
-A manifest that finds no room counts as missing on the node: its table is not complete there, all others are as ever.
-A namespace that has little always finds room, however much the others have.
-"""
+"""Limits."""
 
 import threading
 from collections import Counter

@@ -1,4 +1,4 @@
-"""One node's state in the agent: data root, inventory, threads, and the reports made of them."""
+"""State that the agent's request handlers share."""
 
 import asyncio
 import contextlib
@@ -9,20 +9,16 @@ from typing import ParamSpec, TypeVar
 from colocation.model.agent import AgentReport
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
-from colocation.storage.manifest_room import ManifestRoom
+from colocation.storage.memory_limits import ManifestRoom
 from colocation.storage.root import DataRoot
 
 from ..common.waiting import set_within
-from .answers import Answers
-from .bell import Bell
-from .clone_pace import ClonePace
+from .answers import Answers, Bell
 from .conversation import Conversation
 from .folders import NamespaceFolders
 from .metrics import Metrics
-from .reads import RunningReads
-from .room import Room
+from .quotas import ClonePace, Room, RunningReads, Turns
 from .settings import Settings
-from .turns import Turns
 
 READ_THREADS = 16
 WRITE_THREADS = 8
