@@ -49,7 +49,8 @@ class FakeApi:
     What is stored is never changed in place, so that events share it; what callers give or get is a copy.
     ``refused``: objects that are almost too large for etcd: it takes only small changes of their status.
     ``is_down``: no operator reaches it. ``remembers_since``: the version when it began, as after a restore of etcd.
-    ``unknown_fields``: of statuses, which the CRDs lack: they are dropped.
+    ``unknown_fields``: of statuses, which the CRDs lack: they are dropped. ``denied``: kinds of which no object may be
+    created, as by a quota, with the reason.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -63,6 +64,7 @@ class FakeApi:
         self.is_down = False
         self.remembers_since = 0
         self.unknown_fields: set[tuple[str, ...]] = set()
+        self.denied: dict[Resource, str] = {}
 
     def all(self, resource: Resource) -> list[JsonObject]:
         """Copies of all objects of a kind, by name."""
@@ -99,6 +101,8 @@ class FakeApi:
         key = (namespace, body["metadata"]["name"])
         if key in self.objects.setdefault(resource, {}):
             raise Conflict(409, f"{resource.plural} {key} already exists")
+        if resource in self.denied:
+            raise ApiError(403, self.denied[resource])
         body = copy_of(body)
         created = {"namespace": namespace, "uid": f"{self.version + 1:08d}-uid", "generation": 1}
         body["metadata"] |= created | {"creationTimestamp": format_time(self.now())}

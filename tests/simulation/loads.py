@@ -45,6 +45,7 @@ class Change:
 
 APPEND = Change("append", lambda files: files, goes_on_top=True)
 APPEND_TO_SOME = replace(APPEND, name="append to some buckets", share=0.5)
+EVERY_BUCKET = replace(APPEND, name="append to every bucket", share=1.0)
 OVERWRITE = Change("overwrite", lambda files: ())
 OVERWRITE_PARTITION = Change("overwrite partition", lambda files: (file for file in files if file.partition != 0))
 COMPACT = Change("compact", lambda files: (file for file in files if file.partition != 1))
@@ -117,8 +118,8 @@ class Load:
 
     def _read(self) -> JsonObject:
         table = self._world.api.find(TABLES, *self._key)
-        if table is None or not table.get("status", {}).get("accepted"):
-            raise GaveUp("there is no such table, or it is not accepted")
+        if table is None or not takes_loads(table):
+            raise GaveUp("there is no such table, or it takes no loads")
         return table
 
     def _rows_of(self, table: JsonObject) -> Rows:
@@ -219,6 +220,13 @@ class Load:
         status = current.get("status", {})
         published = [one["manifest"] for one in (status.get("snapshot"), *status.get("history", ())) if one]
         return None if snapshot.manifest in published else current
+
+
+def takes_loads(table: JsonObject) -> bool:
+    """Whether its ``Ready`` condition is true; a tenant may have written anything into the status."""
+    conditions = table.get("status", {}).get("conditions")
+    found = conditions if isinstance(conditions, list) else []
+    return any(isinstance(one, dict) and one.get("type") == "Ready" and one.get("status") == "True" for one in found)
 
 
 def roll_back(world: "World", namespace: str, name: str) -> bool:

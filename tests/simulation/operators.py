@@ -71,16 +71,17 @@ def follow_tasks(loop: VirtualLoop) -> "dict[asyncio.Task[Any], object]":
 def settings_for(world: "World", name: str) -> Settings:
     """What the world promises, as an operator is told it."""
     limits = world.limits
-    return Settings(
-        namespace="colocation",
-        image="operator:1",
-        agent_grace_seconds=limits.agent_grace,
-        garbage_grace_seconds=limits.garbage_grace,
-        resync_seconds=limits.resync,
-        collect_seconds=limits.collect,
-        clone_deadline_seconds=120,
-        pod_name=name,
-    )
+    usual: dict[str, Any] = {
+        "namespace": "colocation",
+        "image": "operator:1",
+        "agent_grace_seconds": limits.agent_grace,
+        "garbage_grace_seconds": limits.garbage_grace,
+        "resync_seconds": limits.resync,
+        "collect_seconds": limits.collect,
+        "clone_deadline_seconds": 120,
+        "pod_name": name,
+    }
+    return Settings.model_validate(usual | world.settings)
 
 
 class Watch:

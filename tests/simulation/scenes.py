@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from colocation.kube.api import GROUPS, JOBS, TABLES
+from colocation.kube.api import EVENTS, GROUPS, JOBS, TABLES, Resource
+from colocation.model.clone import CloneSpec, spec_from_environment
 
-from .api import JsonObject
-from .loads import APPEND, Change, Load
+from .api import Event, JsonObject
+from .loads import APPEND, Change, Load, takes_loads
 from .story import Cluster, new_cluster, problems
 from .users import SHOP
 from .world import Limits, World
@@ -59,6 +60,31 @@ class Scene:
     def jobs(self) -> list[JsonObject]:
         return self.world.api.peek(JOBS)
 
+    def condition(self, kind: str, of: JsonObject) -> tuple[str, str, str]:
+        """Status, reason and message of an object's condition; empty ones where it has none of this type."""
+        conditions = {one["type"]: one for one in of.get("status", {}).get("conditions", ())}
+        found = conditions.get(kind, {})
+        return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+    def events(self, reason: str = "") -> list[JsonObject]:
+        """Kubernetes events with this reason; without one, all."""
+        return [event for event in self.world.api.peek(EVENTS) if reason in ("", event["reason"])]
+
+    def rows_held(self, table: str = "orders") -> list[list[str]]:
+        """The nodes that hold all committed files of each bucket, by name."""
+        files = self.world.committed(self.table(table))
+        buckets: dict[int, set[str]] = {}
+        for file in sorted(files, key=lambda file: file.bucket):
+            holders = set(self.world.holders(file))
+            buckets[file.bucket] = buckets.get(file.bucket, holders) & holders
+        return [sorted(holders) for _, holders in sorted(buckets.items())]
+
+    def recorded(self, resource: Resource) -> list[Event]:
+        """Every write of an object of this kind from now on, as it happens."""
+        found: list[Event] = []
+        self.world.api.watchers.append(lambda event: found.append(event) if event.resource == resource else None)
+        return found
+
     # Doing
 
     def count_writes(self) -> None:
@@ -93,18 +119,26 @@ class Scene:
         retention = fields.pop("retention", {"seconds": 86400, "snapshots": 10})
         self.users.make_group("sales", buckets=buckets, replicas=replicas, **fields)
         self.users.make_table("orders", "sales", retention=retention)
-        await self.until(lambda: self.table().get("status", {}).get("accepted") and self.rows(), 3 * MINUTE)
+        await self.until(lambda: takes_loads(self.table()), 3 * MINUTE)
         await self.load(change)
         await self.until_well()
 
 
 def play(
-    story: Story, nodes: int = 3, operators: int = 1, limits: Limits | None = None, with_disks: bool = False
+    story: Story,
+    nodes: int = 3,
+    operators: int = 1,
+    limits: Limits | None = None,
+    with_disks: bool = False,
+    settings: dict[str, Any] | None = None,
 ) -> World:
-    """Play it on so many nodes; ``limits``: what operators are told, if not the usual. ``with_disks``: agents report
-    which disk they have, and how it is.
+    """Plays it on so many nodes.
+
+    ``limits``, ``settings``: of the operators, where they are not the usual ones. ``with_disks``: agents report which
+    disk they have, and how it is.
     """
     cluster = new_cluster(SEED, operators)
+    cluster.world.settings = settings or {}
     cluster.world.tells_disks_apart = with_disks
     cluster.world.limits = limits or cluster.world.limits
     scene = Scene(cluster)
@@ -124,3 +158,14 @@ async def _to_the_end(story: Story, scene: Scene) -> None:
         operator.start()
     await story(scene)
     scene.world.checks.everything_is_there()
+
+
+def spec_of(job: JsonObject) -> CloneSpec:
+    """What a clone Job is to copy, from where, and how fast."""
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    return spec_from_environment({one["name"]: one["value"] for one in container["env"] if "value" in one})
+
+
+def created(events: list[Event]) -> list[JsonObject]:
+    """Of these writes of Jobs, those that created one."""
+    return [event.body for event in events if not event.deleted and not event.body.get("status")]

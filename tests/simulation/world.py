@@ -85,7 +85,7 @@ class World:
     """Everything but operators, loaders and users.
 
     ``tells_disks_apart``: agents report which disk they have, and how it is; set before there are nodes.
-    ``loses_etcd``: at times it is restored from a copy.
+    ``loses_etcd``: at times it is restored from a copy. ``settings``: of operators, where they are not the usual ones.
     """
 
     def __init__(self, loop: VirtualLoop, random: Random) -> None:
@@ -94,6 +94,7 @@ class World:
         self.loop = loop
         self.random = random
         self.limits = Limits()
+        self.settings: dict[str, Any] = {}
         self.api_wall = WallClock(loop)
         self.api = FakeApi(self.api_wall.now)
         self.task_owners = follow_tasks(loop)
