@@ -91,13 +91,13 @@ crds: setup  ## regenerate crds/ from the models, the chart's copy, and the page
 	@$(PYTHON) -m colocation.schema.crds && scripts/sync-chart-crds
 	@$(PYTHON) -m colocation.schema.reference && $(PYTHON) scripts/generate-reference
 
-lock:  ## resolve locks/ anew from pyproject.toml
+lock:  ## resolve pyproject.toml into locks/
 	@scripts/lock
 
-bench-join: wheel  ## build/bench/join.json, join.png: joins beside their peers, on the dev cluster; 25 minutes
+bench-join: wheel  ## build/bench/join.json, join.png: joins compared with their peers, on the dev cluster; 25 minutes
 	@$(PYTHON) -m benchmarks.join
 
-bench-load: setup  ## build/bench/load.json: loads beside Spark's own bucketed tables, on loopback; 15 minutes
+bench-load: setup  ## build/bench/load.json: loads compared with Spark's own bucketed tables, on loopback; 15 minutes
 	@$(PYTHON) -m benchmarks.load
 
 bench-planner: setup  ## build/bench/planner.json
@@ -106,10 +106,10 @@ bench-planner: setup  ## build/bench/planner.json
 bench-control-plane: setup  ## build/bench/control_plane.json: 20 nodes, 400 tables, and 1,000 nodes, 20,000 tables; 20 minutes
 	@$(PYTHON) -m benchmarks.control_plane
 
-bench-clone: setup  ## build/bench/clone.json: repair beside a raw copy, between two network namespaces; root; 10 minutes
+bench-clone: setup  ## build/bench/clone.json: repair compared with a raw copy, between two network namespaces; root; 10 minutes
 	@$(PYTHON) -m benchmarks.clone
 
-bench-agent: setup  ## build/bench/agent.json: an agent's readers beside nginx's; installs nginx and wrk; 2 minutes
+bench-agent: setup  ## build/bench/agent.json: an agent's readers compared with nginx's; installs nginx and wrk; 2 minutes
 	@$(PYTHON) -m benchmarks.agent
 
 clean:  ## what was built in this checkout (caches and a running cluster stay)

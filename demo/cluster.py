@@ -33,7 +33,7 @@ def use_embedded_cluster() -> None:
 
 
 def build_images() -> list[str]:
-    """Build all images from the real Dockerfiles, those of Spark beside ours; returns their names."""
+    """Build all images from the real Dockerfiles, Spark's and ours; returns their names."""
     with ThreadPoolExecutor() as pool:
         ours = pool.submit(images.build, OPERATOR_IMAGE, REPOSITORY / "Dockerfile", REPOSITORY, {})
         images.build(SPARK_IMAGE, REPOSITORY / "spark_images" / "Dockerfile", REPOSITORY, {})

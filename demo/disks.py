@@ -1,4 +1,4 @@
-"""The embedded cluster's node disks, seen from outside: what is really there, whatever any report says."""
+"""The files on the embedded cluster's node disks, read from outside, not from any report."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a map says, computed apart from the planner, so that the demo does not take the planner's word for it."""
+"""Counts over a group's map, computed independently of the planner."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -117,7 +117,7 @@ def show_join(run: workload.JoinRun) -> None:
 
 
 def answer(is_right: bool) -> str:
-    """What DuckDB says of it."""
+    """The result of the comparison with DuckDB's answer."""
     return f"answer {'right' if is_right else 'WRONG'} (checked by DuckDB)"
 
 
@@ -144,7 +144,7 @@ def lose_a_node(oracle: Oracle) -> dict[str, object]:
 
 
 def kill(victim: str) -> float:
-    """Kill a node and wait until the group says that it is not stable; returns the seconds that took."""
+    """Kill a node and wait until the group reports that it is not stable; returns the seconds that took."""
     say(f"{victim} dies: kubelet, containerd and all its containers are killed")
     started = time.monotonic()
     devcluster.kill_node(int(victim.removeprefix("node-")))

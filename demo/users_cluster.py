@@ -41,12 +41,12 @@ SHUFFLED = ("--set", "spark.colocation.disableColocateJoin=true")
 
 
 class Refused(Exception):
-    """The demo does not run on this cluster; nothing was changed. The message says what to do."""
+    """The demo does not run on this cluster; nothing was changed. The message tells the user what to do."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user says in the environment.
+    """The user's choices, from the environment.
 
     ``registry``: where the nodes find the images; ``tag``: theirs. ``lose_node``: the node to drain, or empty.
     ``data_root``: a folder of the nodes.
@@ -68,7 +68,7 @@ def wishes(kubeconfig: str, environment: Mapping[str, str] = os.environ) -> Wish
     if not registry:
         raise Refused(
             f"KUBECONFIG names a cluster of yours ({kubeconfig}). To run the demo there, build and push the images as "
-            "README.md says, and give their registry: IMAGE_REGISTRY=registry.example.com/data. To run it on a cluster "
+            "in README.md, and give their registry: IMAGE_REGISTRY=registry.example.com/data. To run it on a cluster "
             "of its own, unset KUBECONFIG."
         )
     tag = environment.get("IMAGE_TAG") or version("colocation")

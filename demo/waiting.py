@@ -1,4 +1,4 @@
-"""Waiting for a state of the cluster, with a deadline and a message that says what was last seen."""
+"""Waiting for a state of the cluster, with a deadline and a message with what was last seen."""
 
 import time
 from collections.abc import Callable

@@ -186,5 +186,5 @@ def result_of(output: str) -> dict[str, Any]:
 
 
 def decision_of(output: str) -> str:
-    """The submitter's line that says colocated or not, and why."""
+    """The submitter's line with the decision and its reason."""
     return next((line.strip() for line in output.splitlines() if "colocate:" in line), "")

@@ -94,7 +94,7 @@ PAUSE = Component("pause", "v1", {"pause": "."})
 CLUSTER_COMPONENTS = (PAUSE, KUBERNETES, ETCD, COREDNS, HELM)
 COMPONENTS = (*CLUSTER_COMPONENTS, SPARK_OPERATOR)
 SERVERS = (CRANE, VERSITYGW)
-"""What a user's cluster has beside it, for the test of the README: an image registry and an object store."""
+"""An image registry and an object store, which a user's cluster has in addition; for the test of the README."""
 
 
 def ensure(components: tuple[Component, ...] = CLUSTER_COMPONENTS) -> None:
@@ -139,7 +139,7 @@ def _build(component: Component) -> None:
 
 
 def _name_programs(component: Component, output: Path) -> None:
-    """Go names a program after its package's last path element, which says little for some (`server`, `operator`)."""
+    """Go names a program after its package's last path element, which can be vague (`server`, `operator`)."""
     for program, package in component.packages.items():
         built = output / _go_program_name(component, package)
         built.rename(output / program)
@@ -186,13 +186,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _remove_interrupted_builds(component: Component) -> None:
-    """Under the build lock nobody else can be writing these."""
+    """Under the build lock no other process writes these."""
     for leftover in paths.cache().glob(f".{component.key}.*"):
         shutil.rmtree(leftover)
 
 
 def spark_operator_chart() -> Path:
-    """The Helm chart of Kubeflow's Spark operator: it lies in the Go module that pins the operator's program."""
+    """The Helm chart of Kubeflow's Spark operator: it is in the Go module that pins the operator's program."""
     module = f"{SPARK_OPERATOR_MODULE}@{SPARK_OPERATOR.version}"
     result = subprocess.run(
         ["go", "mod", "download", "-C", str(SPARK_OPERATOR.source), "-json", module],

@@ -14,7 +14,7 @@ from devcluster.errors import DevclusterError
 MOUNT = Path("/sys/fs/cgroup")
 ROOT = "colocation-devcluster"
 KILL_DEADLINE_SECONDS = 20.0
-# The scheduler weighs a whole group like one process of its parent, unless told that there are more in it.
+# The scheduler weighs a whole group like one process of its parent, unless the weight accounts for more.
 WEIGHT_IN_PROCESSES = 8
 CPU_WEIGHTS = {"cpu.shares": 1024 * WEIGHT_IN_PROCESSES, "cpu.weight": 100 * WEIGHT_IN_PROCESSES}
 
@@ -52,7 +52,7 @@ def create(group: str) -> list[Path]:
 
 
 def _inherit_settings(folder: Path) -> None:
-    """v1's cpuset starts empty, and then takes no process; v2 hands a controller down only where it is told to."""
+    """v1's cpuset starts empty, and then takes no process; v2 passes controllers down only where configured."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         if (folder / name).exists() and not is_v2():
             (folder / name).write_text((folder.parent / name).read_text())
@@ -62,7 +62,7 @@ def _inherit_settings(folder: Path) -> None:
 
 
 def _weigh(folder: Path) -> None:
-    """Else a compilation beside it would starve the cluster: it gets no more than one of the compilers."""
+    """Give the cluster the weight of several processes: otherwise a parallel compilation would starve it."""
     for name, weight in CPU_WEIGHTS.items():
         if (folder / name).exists():
             (folder / name).write_text(str(weight))
@@ -114,7 +114,7 @@ def is_member(membership: str, group: str) -> bool:
 
 
 def _remove_tree(root: Path, deadline: float) -> None:
-    """Groups are removed from the leaves up; the kernel says EBUSY for a moment after the last process is gone."""
+    """Groups are removed from the leaves up; the kernel returns EBUSY for a moment after the last process is gone."""
     for folder, _, _ in os.walk(root, topdown=False):
         while Path(folder).exists():
             try:

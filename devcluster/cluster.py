@@ -83,7 +83,7 @@ def up(
 
 
 def down() -> None:
-    """End the cluster, complete or not, whoever started it."""
+    """End the cluster, complete or not, also one that another process started."""
     with lock():
         if paths.STATE.exists() or cgroups.processes(cgroups.ROOT):
             with timed("down"):

@@ -52,7 +52,7 @@ def start_again(program: str) -> None:
 
 def start_all_again() -> None:
     """Start every program that does not run. Those that need the API server come when it is ready: they would end
-    themselves. One that does not get ready is no error here: whoever uses it finds out.
+    themselves. One that does not get ready is no error here; its users report it.
     """
     for program in STORE_AND_API:
         start_again(program)

@@ -1,7 +1,7 @@
 """A disk of a node's own: an ext4 file system in a sparse file, which can be full or fail without this machine's disk.
 
 It is mounted for as long as the cluster is there, also while its node is dead: a lost node leaves its disk. A disk that
-was made to fail is well again when it was unmounted everywhere and mounted anew; it has then what was synced.
+was made to fail is well again when it was unmounted everywhere and mounted again; it has then what was synced.
 """
 
 import fcntl

@@ -6,4 +6,4 @@ class DevclusterError(Exception):
 
 
 class UsageError(Exception):
-    """What was asked for makes no sense: exit code 2; the message says what was given and what is allowed."""
+    """A request that makes no sense: exit code 2; the message has what was given and what is allowed."""

@@ -30,7 +30,7 @@ def image_files(layers: Sequence[Path], is_wanted: Callable[[str], bool]) -> Ite
 
 
 def _put_on_top(found: Found, archive: tarfile.TarFile, is_wanted: Callable[[str], bool]) -> None:
-    """What a layer hides of those below it goes first, wherever the layer says so."""
+    """Remove what a layer hides of those below it (its whiteouts), then add its files."""
     members = [(posixpath.normpath(member.name).lstrip("/"), member) for member in archive]
     for path, member in members:
         folder, name = posixpath.split(path)

@@ -51,7 +51,7 @@ def ensure(images: list[oci.Image]) -> Path:
 
 
 def copy_to(store: Path, folder: Path) -> None:
-    """Give a new node's containerd the store's images; an interrupted copy is begun anew."""
+    """Give a new node's containerd the store's images; an interrupted copy starts again."""
     partial = folder.with_name(f"{folder.name}.partial")
     shell.run("rm", "-rf", partial)
     how = "-al" if store.stat().st_dev == folder.stat().st_dev else "-a"
@@ -73,7 +73,7 @@ def _key(images: list[oci.Image]) -> str:
 
 @contextmanager
 def _containerd(root: Path) -> Iterator[Path]:
-    """A containerd over this folder alone, in the cluster's control group, with mounts that nobody else sees."""
+    """A containerd over this folder alone, in the cluster's control group, in a mount namespace of its own."""
     state = paths.STATE / _NAME
     state.mkdir()
     settings = state / "containerd.toml"

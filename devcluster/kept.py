@@ -1,4 +1,4 @@
-"""Whose cluster it is: one that a checkout keeps is not ended by another checkout's `up` unless somebody says so."""
+"""The checkout that keeps the cluster: `up` of another checkout ends it only if REPLACE or CI is set."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -9,8 +9,8 @@ from devcluster.errors import DevclusterError
 from devcluster.progress import say
 
 CHECKOUT = paths.PACKAGE.parent
-TOLD_BY = ("REPLACE", "CI")
-"""Variables of the environment that say so; continuous integration has a machine for itself."""
+ALLOWED_BY = ("REPLACE", "CI")
+"""Environment variables that allow it; continuous integration has a machine for itself."""
 
 
 def keep() -> None:
@@ -20,7 +20,7 @@ def keep() -> None:
 
 
 def keeper() -> Path | None:
-    """The checkout that keeps the cluster; None = nobody does."""
+    """The checkout that keeps the cluster; None = no checkout does."""
     return Path(paths.KEPT.read_text()) if paths.KEPT.exists() else None
 
 
@@ -33,12 +33,12 @@ def require_replaceable(is_running: Callable[[], bool], environment: Mapping[str
     """May this checkout end the cluster that is there?
 
     Raises:
-        DevclusterError: another checkout keeps it, it runs, and nobody said to replace it.
+        DevclusterError: another checkout keeps it, it runs, and no variable allows to replace it.
     """
     if not is_anothers() or not is_running():
         return
     theirs = keeper()
-    if any(environment.get(name, "0") not in ("", "0", "false") for name in TOLD_BY):
+    if any(environment.get(name, "0") not in ("", "0", "false") for name in ALLOWED_BY):
         say(f"the cluster that {theirs} keeps is replaced")
         return
     raise DevclusterError(

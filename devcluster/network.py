@@ -57,7 +57,7 @@ def create_bridge() -> None:
 
 
 def refuse_conflicts(routes: list[dict[str, str]]) -> None:
-    """A route that is narrower than ours would carry the cluster's packets elsewhere: refuse to start beside it."""
+    """A route that is narrower than ours would carry the cluster's packets elsewhere: refuse to start then."""
     ours = [ipaddress.IPv4Network(text) for text in (NODE_RANGE, POD_RANGE, SERVICE_RANGE)]
     for route in routes:
         if route["dst"] == "default":

@@ -144,7 +144,7 @@ def load_image(image: oci.Image, node: Node) -> None:
 
 
 def stop(node: Node) -> None:
-    """End a node as a power cut would: the link first, so that nobody gets a farewell from its dying programs."""
+    """End a node as a power cut would: the link first, so that no connection is closed by its dying programs."""
     network.disconnect_node(node.number)
     cgroups.destroy(node.group)
     for program in PROGRAMS:

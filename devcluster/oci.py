@@ -114,7 +114,7 @@ def _import(socket: Path, root: Path, image: Image) -> str:
             write_archive(process.stdin, image, missing)
             process.stdin.close()
         except BrokenPipeError:
-            pass  # ctr ended early: its own message says why
+            pass  # ctr ended early: its own message has the cause
         message = process.stderr.read().decode().strip()
     done = process.returncode == 0 and node_digest(socket, image.name) == image.digest
     return "" if done else message or f"ctr ended with {process.returncode}"

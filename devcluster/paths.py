@@ -1,7 +1,7 @@
 """Where things lie.
 
 The cluster's state has one fixed place per machine, whatever checkout started it: so any checkout's `down` cleans what
-another's killed run left behind. What is costly to make and safe to keep (binaries, images) lies in the user's cache.
+another's killed run left behind. What is costly to make and safe to keep (binaries, images) is in the user's cache.
 """
 
 import os

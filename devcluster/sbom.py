@@ -64,7 +64,7 @@ def document(image: oci.Image) -> dict[str, Any]:
 
 
 def components_of(layers: list[Path]) -> list[Component]:
-    """Everything that is found in an image of these layers, once per place where it lies."""
+    """Everything that is found in an image of these layers, once per place."""
     system = _system(dict(image_files(layers, lambda path: path in _OS_RELEASE)))
     found = [] if system is None else [system]
     for path, content in image_files(layers, _is_wanted):
@@ -135,7 +135,7 @@ def _jar(path: str, content: bytes) -> Component:
 
 
 def _coordinates(stem: str, content: bytes) -> tuple[Component | None, list[Component]]:
-    """The jar's own, if the file's name says which these are, and the others."""
+    """The jar's own coordinates, if its file name gives them, and those packed in it."""
     own: Component | None = None
     packed: list[Component] = []
     try:
@@ -160,16 +160,16 @@ def _coordinates(stem: str, content: bytes) -> tuple[Component | None, list[Comp
 
 
 def _go_modules(path: str, content: bytes) -> Iterator[Component]:
-    """What `go version -m` says of a program."""
+    """The output of `go version -m` for a program."""
     with tempfile.NamedTemporaryFile() as program:
         program.write(content)
         program.flush()
         command = ["go", "version", "-m", program.name]
         try:
-            told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         except (OSError, subprocess.CalledProcessError) as error:
             raise DevclusterError(f"/{path} is a Go program, and `go version -m` does not tell its modules") from error
-    for line in told.splitlines():
+    for line in listed.splitlines():
         kind, *fields = line.strip().split("\t")
         if kind in ("mod", "dep") and len(fields) >= 2:
             name, version = fields[:2]

@@ -1,4 +1,4 @@
-/* Preloaded into a container: its wall clock is ahead of the machine's by as many seconds as a file says.
+/* Preloaded into a container: its wall clock is ahead of the machine's by the number of seconds in a file.
  *
  * The file is mapped, so the clock of a process that runs steps when the file changes. Only the questions for the time
  * are replaced: clocks that measure durations, sleeps, and the times of files stay the kernel's. (Debian's libfaketime

@@ -121,7 +121,7 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "node-deleted", "the same, and the Node object is deleted; the node registers again when it is started",
-        "The group is not stable (`NodeGone`); the replicas are made anew at once, without a tolerance.",
+        "The group is not stable (`NodeGone`); the replicas are made again at once, without a tolerance.",
         "The time of the copies", "Nothing. A node that comes back is used again.",
         (*AWAY, *NO_API, "NodeNotFound"), (20, 60), 150, unstable=True,
         one_of=COPIES,
@@ -150,7 +150,7 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "agent-killed", "the node's agent pod is deleted without grace",
         "Nothing: reads take another replica or wait, writes wait.", "Until its pod is ready, some seconds",
-        "Nothing. Beyond 30 s the group says `AgentNotReady`.", (), (0, 0), 90, unstable=True, share=2,
+        "Nothing. Beyond 30 s the group reports `AgentNotReady`.", (), (0, 0), 90, unstable=True, share=2,
     ),
     FaultKind(
         "operator-killed", "the operator's pod is deleted without grace",
@@ -184,7 +184,7 @@ KINDS: tuple[FaultKind, ...] = (
         "Queries that begin wait for 25 s, then fail; commands fail at once, those that wait for a load after five "
         "minutes, commits after two; queries and loads that run go on.",
         "Until it answers",
-        "Repeat what failed; for `CommitUnknown`, and for a load that was waited for, do as the message says.",
+        "Repeat what failed; for `CommitUnknown`, and for a load that was waited for, follow the message.",
         (*API, "JobAborted", "SessionLost"),
         (5, 150), 90,
         unstable=True, share=2, one_of=CONTROL_PLANE,
@@ -224,20 +224,20 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "disk-read-only", "the node's agent dies, and starts again with its data root mounted read-only",
-        "Nothing, or loads that put the node's copies elsewhere; the node says `DiskReadOnly`.",
+        "Nothing, or loads that put the node's copies elsewhere; the node reports `DiskReadOnly`.",
         f"Until it is writable, else {TOLERANCE}", "Look at the kernel's log; mend or replace the disk.",
         ("JobAborted", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
     ),
     FaultKind(
         "disk-full", "the file system of the node's data is filled to the last byte",
-        "Nothing, or loads that put the node's copies elsewhere; the node says `DiskFull`. What it holds is read.",
-        "Until there is room", "Make room or add nodes: `colocation nodes` says what is full.",
+        "Nothing, or loads that put the node's copies elsewhere; the node reports `DiskFull`. What it holds is read.",
+        "Until there is room", "Make room or add nodes: `colocation nodes` shows what is full.",
         ("JobAborted", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
     ),
     FaultKind(
         "disk-failing", "the file system of the node's data is shut down (ext4's ioctl): reading and writing files "
         "fails with EIO, and what was not synced is lost; then the node is killed, and started again with the file "
-        "system mounted anew",
+        "system mounted again",
         "The group is not stable (`DiskFailing`): reads take another replica, loads put the node's copies elsewhere. "
         "Drivers and executors on the node are lost when it is started again.",
         f"Until the disk is well and the agent started again, else {TOLERANCE}",
@@ -246,7 +246,7 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "file-flipped", "a byte in the middle of a committed data file is changed on one node; its times stay",
-        "Nothing, or a task that is repeated; the group says `ReplicaCorrupt` once it is found.",
+        "Nothing, or a task that is repeated; the group reports `ReplicaCorrupt` once it is found.",
         "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0), 240,
         unstable=True,
         one_of=COPIES, share=2,
@@ -259,7 +259,8 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "file-gone", "a committed data file is removed on one node",
-        "Nothing; the group says `ReplicaIncomplete` once it is found.", "Until the file is copied again", "Nothing.",
+        "Nothing; the group reports `ReplicaIncomplete` once it is found.", "Until the file is copied again",
+        "Nothing.",
         ("JobAborted",), (0, 0), 180, unstable=True, one_of=COPIES,
     ),
     FaultKind(

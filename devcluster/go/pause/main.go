@@ -1,4 +1,4 @@
-// Pause holds a pod's namespaces open until it is told to end, and reaps the orphans of a shared PID namespace.
+// Pause holds a pod's namespaces open until it gets a signal to end, and reaps the orphans of a shared PID namespace.
 package main
 
 import (

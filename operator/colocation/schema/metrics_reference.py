@@ -24,8 +24,8 @@ checked, and words of this project; a reason that somebody else wrote into a sta
 """
 COST = """
 Measured: 1,000 groups with 20,000 tables, every second group with unstable buckets, are 15,600 series and 1.6 MB of
-text, made in 0.13 s of a processor beside the operator's event loop, once per scrape. The number of tables, buckets
-and files plays no part. To keep less, drop series by `monitoring.podMonitor.metricRelabelings`, for example
+text, made in 0.13 s of a processor per scrape, outside of the operator's event loop. The number of tables, buckets and
+files plays no part. To keep less, drop series by `monitoring.podMonitor.metricRelabelings`, for example
 `colocation_group_.*` of namespaces that do not matter.
 """
 OPERATOR_HEAD = """
@@ -43,7 +43,7 @@ as the source `plugin.dev.colocation.spark.ColocationPlugin` of the instance `dr
 `spark.metrics.conf.driver.sink.prometheusServlet.class=org.apache.spark.metrics.sink.PrometheusServlet` with
 `spark.metrics.conf.driver.sink.prometheusServlet.path=/metrics/prometheus` serves them on the port of the driver's UI,
 as `metrics_<application>_driver_plugin_dev_colocation_spark_ColocationPlugin_localBytes_Value` and so on. Executors
-report when a task ends. A verdict counts each time that a statement looks a table up; `explain` says more, per join.
+report when a task ends. A verdict counts each time that a statement looks a table up; `explain` has details.
 """
 
 
