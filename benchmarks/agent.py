@@ -27,7 +27,7 @@ from pathlib import Path
 
 from benchmarks.served_table import MIB, ServedTable, make_served_table, serving
 from benchmarks.two_nodes import running
-from colocation.model.content_digest import content_digest
+from colocation.model.file_transfer import content_digest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from devcluster import packages
 from tests.integration.control_plane import free_ports

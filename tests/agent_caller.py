@@ -6,7 +6,7 @@ from colocation.agentclient import AgentClient
 from colocation.agentclient.calls import file_target, parsed, table_target
 from colocation.agentclient.transport import Request
 from colocation.model.agent import DamageAnswer, DamageRequest, FilePublished
-from colocation.model.content_digest import sha256_of_content_digest
+from colocation.model.file_transfer import sha256_of_content_digest
 from colocation.model.table_manifest import manifest_path
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import zstandard
 from pydantic import TypeAdapter
 
-from colocation.model.manifest_frames import Frame
-from colocation.model.table_manifest import FORMAT_VERSION, FRAMED_FORMAT, PLAIN_FORMAT, DataFile, TableManifest
+from colocation.model.table_manifest import FORMAT_VERSION, FRAMED_FORMAT, PLAIN_FORMAT, DataFile, Frame, TableManifest
 
 FRAMED_FROM_FILES = 10_000
 """Format 2 is written from so many files on, as ``ManifestEncoder`` does."""

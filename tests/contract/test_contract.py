@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from colocation.model.freshness import judge_freshness
+from colocation.model.base import parse_time
 from colocation.model.group import ColocationGroupStatus
-from colocation.model.liveness import liveness
-from colocation.model.parallelism import configured_cores, few_buckets
+from colocation.model.reader_rules import configured_cores, few_buckets, judge_freshness, liveness
 from colocation.model.spark_types import canonical_type
-from colocation.model.times import parse_time
 from tests.contract.cases import Case, cases, rules
 
 

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from colocation.agent.node_certificate import CERTIFICATE_FILE, ask_for
 from colocation.agentclient import AgentError, NotFound, Timeouts, Unreachable
-from colocation.model.certificates import USAGES
+from colocation.model.credentials import USAGES
 from colocation.model.names import (
     AGENT_ACCOUNT,
     AGENT_PORT,

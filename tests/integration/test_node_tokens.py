@@ -16,8 +16,8 @@ import pytest
 
 from colocation.agentclient import AgentClient, AgentError, Credentials, Timeouts
 from colocation.model.agent import DeletionProof, InventoryRequest
+from colocation.model.credentials import claims_of
 from colocation.model.names import AGENT_PORT, TOKEN_AUDIENCE
-from colocation.model.tokens import claims_of
 
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, add_agent, installed

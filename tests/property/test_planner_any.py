@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colocation.model.clone_bandwidth import CloneBandwidth
+from colocation.model.clone import CloneBandwidth
 from colocation.model.snapshot import Clone, FailingTarget, GroupState, Limits, Node, Snapshot
 from colocation.planner import plan
 from colocation.planner.invariants import violations

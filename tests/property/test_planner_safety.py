@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colocation.model.clone_bandwidth import CloneBandwidth
+from colocation.model.clone import CloneBandwidth
 from colocation.model.snapshot import Snapshot
 from colocation.planner import plan
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from colocation.kube.api import TABLES, ApiError, Conflict
-from colocation.model.retention import retained_history
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot, retained_history
 from colocation.state.parse import format_time
 
 from .api import JsonObject

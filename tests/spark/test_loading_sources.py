@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from colocation.model.write_progress import WriteProgress, find_progress
+from colocation.model.driver_output import WriteProgress, find_progress
 from colocation.spark.jobs.load import load_rows, parse, read
 from colocation.spark.jobs.progress import printing_progress
 from colocation.spark.jobs.text_columns import text_columns

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from colocation.model.result_stream import ResultParser
+from colocation.model.driver_output import ResultParser
 from colocation.spark.jobs import result_rows, sql
 from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import ClusterTables

@@ -12,7 +12,7 @@ import urllib3
 from kubernetes.client import ApiException
 
 from colocation.common.sign_of_life import CACHE_SECONDS, OperatorLife
-from colocation.model.freshness import CURRENT
+from colocation.model.reader_rules import CURRENT
 
 NOW = datetime(2026, 11, 21, 4, tzinfo=UTC)
 

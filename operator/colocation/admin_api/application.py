@@ -11,7 +11,7 @@ from aiohttp import web
 from ..common.review_bounds import PEER_BOUNDS, Askers, TooManyReviews
 from ..kube.api import Api, ApiError
 from ..kube.reviews import Caller
-from ..model.limits import MAX_MAP_BYTES
+from ..model.base import MAX_MAP_BYTES
 from ..state.objects import ObservedGroup
 from .access import caller_of, require
 from .answers import answer, refused

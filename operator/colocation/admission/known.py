@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
-from ..model.freshness import CURRENT, Freshness
+from ..model.reader_rules import CURRENT, Freshness
 from ..model.snapshot import Snapshot
 from ..state.membership import Membership, memberships
 from ..state.memo import Memo

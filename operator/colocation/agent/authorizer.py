@@ -16,8 +16,8 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from colocation.common.review_bounds import PEER_BOUNDS, Askers, Bounds
+from colocation.model.credentials import claims_of
 from colocation.model.names import API_GROUP, TABLE_DATA_SUBRESOURCE, TABLE_PLURAL, TOKEN_AUDIENCE, node_audience
-from colocation.model.tokens import claims_of
 
 MAX_ANSWER_SECONDS = 60.0
 """How long an answer may be used: a revoked right works for no longer."""

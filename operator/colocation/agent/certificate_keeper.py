@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import aiohttp
 from kubernetes.aio import client
 
-from colocation.model.certificates import MAX_CHAIN_BYTES, USAGES
 from colocation.model.conditions import Reason
+from colocation.model.credentials import MAX_CHAIN_BYTES, USAGES
 from colocation.model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
 from colocation.storage.disk_health import DiskHealth, Fault
 from colocation.storage.root import DataRoot

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from colocation.common.logs import audit
 from colocation.model.agent import CollectRequest, RecycleRequest, Removed, RestoreRequest
-from colocation.model.limits import MAX_BUCKETS
+from colocation.model.base import MAX_BUCKETS
 from colocation.storage import recycling, removal
 from colocation.storage.paths import TablePath, table_path
 

@@ -10,8 +10,7 @@ from aiohttp import web
 
 from colocation.model.agent import MAX_BYTES_AT_ONCE, FilePublished, FilesRequest
 from colocation.model.conditions import Reason
-from colocation.model.content_digest import sha256_of_content_digest
-from colocation.model.file_frames import content_frame, failure_frame
+from colocation.model.file_transfer import content_frame, failure_frame, sha256_of_content_digest
 from colocation.model.table_manifest import MAX_MANIFEST_BYTES
 from colocation.storage.errors import UNREADABLE_MEDIUM, FileChanged, FileCorrupt, NotHeld, StorageError
 from colocation.storage.incoming import IncomingFile

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from colocation.common.review_bounds import TooManyReviews
 from colocation.model.agent import STALE_ORDER, STALE_TERM, UNKNOWN_QUESTION, TableReport
 from colocation.model.conditions import Reason
-from colocation.model.content_digest import is_sha256
+from colocation.model.file_transfer import is_sha256
 from colocation.storage import errors as storage
 from colocation.storage.errors import FileChanged, InvalidPath
 from colocation.storage.paths import TablePath, file_segments, table_path

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from colocation.model.certificates import MAX_CHAIN_BYTES, ORGANIZATION, certificate_names
+from colocation.model.credentials import MAX_CHAIN_BYTES, ORGANIZATION, certificate_names
 from colocation.storage.errors import NotHeld, StorageError
 from colocation.storage.folders import open_regular_file, replace_file
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote
 
-from colocation.model.content_digest import content_digest
+from colocation.model.file_transfer import content_digest
 from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.ledger import FileIdentity, LedgerEntry, identity_of
 from colocation.storage.paths import TablePath

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colocation.common.logs import LOG_FORMATS
-from colocation.model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
-from colocation.model.clone_bandwidth import MIN_CLONE_MIB_PER_SECOND
+from colocation.model.clone import MIN_CLONE_MIB_PER_SECOND
+from colocation.model.credentials import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, DEFAULT_DATA_ROOT
 
 GIB = 1 << 30

@@ -18,8 +18,7 @@ from colocation.model.agent import (
     Removed,
     TableReport,
 )
-from colocation.model.content_digest import content_digest, sha256_of_content_digest
-from colocation.model.file_frames import FileFrame, file_frames
+from colocation.model.file_transfer import FileFrame, content_digest, file_frames, sha256_of_content_digest
 
 from . import calls
 from .calls import Answer

@@ -7,7 +7,6 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..common.sign_of_life import OperatorLife
-from ..model.freshness import Freshness
 from ..model.names import (
     API_GROUP,
     API_VERSION,
@@ -17,6 +16,7 @@ from ..model.names import (
     TABLE_PLURAL,
     config_map_of,
 )
+from ..model.reader_rules import Freshness
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 from .kubeconfig import connect, namespace_of
 

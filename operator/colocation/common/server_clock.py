@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from ..model.times import http_date
+from ..model.base import http_date
 
 
 def _local_time() -> datetime:

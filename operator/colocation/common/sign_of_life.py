@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ..model.freshness import CURRENT, Freshness, judge_freshness, read_sign_of_life
+from ..model.reader_rules import CURRENT, Freshness, judge_freshness, read_sign_of_life
 from .server_clock import ServerClock
 
 LOG = logging.getLogger(__name__)

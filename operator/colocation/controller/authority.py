@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.certificates import ORGANIZATION, certificate_names
+from ..model.credentials import ORGANIZATION, certificate_names
 
 if TYPE_CHECKING:
     from cryptography import x509  # imported where it is needed: it is large

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from ..model.freshness import SignOfLife
+from ..model.reader_rules import SignOfLife
 from ..reconcile.actions import WriteConfigMap
 from ..state.parse import format_time
 

@@ -28,7 +28,7 @@ from ..kube.own_watches import follow, from_all_there_is
 from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.adoption import Orphans
-from ..model.freshness import CURRENT, Freshness
+from ..model.reader_rules import CURRENT, Freshness
 from ..state.memo import Memo
 from .authority import Authority
 from .certificates import CertificateSigner

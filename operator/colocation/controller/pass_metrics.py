@@ -9,9 +9,9 @@ from prometheus_client.metrics_core import Metric as Family
 from ..model import metrics as table
 from ..model.conditions import ConditionType
 from ..model.group import CloneCounts
-from ..model.liveness import dead_buckets
 from ..model.metrics import Kind, Metric, known_reason
 from ..model.plan import BucketProblem, GroupPlan
+from ..model.reader_rules import dead_buckets
 from ..model.snapshot import Node
 from ..state.clone_jobs import progress_of
 from ..state.disks import SICK

@@ -8,8 +8,8 @@ from pydantic import Field, Json, ValidationError
 from ..common.logs import LogFormat
 from ..manifests.clone_job import DEFAULT_RESOURCES, CloneJobSettings, Resources
 from ..model.base import Frozen
-from ..model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
-from ..model.clone_bandwidth import MIN_CLONE_MIB_PER_SECOND, CloneBandwidth
+from ..model.clone import MIN_CLONE_MIB_PER_SECOND, CloneBandwidth
+from ..model.credentials import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
 from ..model.names import AGENT_ACCOUNT, DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from ..model.snapshot import Limits
 from ..reconcile.certificates import CertificatePolicy

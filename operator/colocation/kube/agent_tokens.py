@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 from ..agentclient import CallerCredentials, Unauthorized
+from ..model.credentials import claims_of
 from ..model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name, node_audience
-from ..model.tokens import claims_of
 from ..state.objects import ObservedAgent
 from .api import Api, ApiError
 

@@ -8,7 +8,7 @@ has changed, so that a commit costs as much as the nodes of its table, and not a
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..model.agent import AskedTable, TableReport
-from ..model.members import GroupMember
+from ..model.group import GroupMember
 from ..model.names import group_key
 from ..state.agent_view import AgentView, TableKey, key_of
 from ..state.clone_jobs import transfer_name

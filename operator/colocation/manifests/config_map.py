@@ -9,8 +9,8 @@ from functools import lru_cache
 import yaml
 
 from ..model.base import Frozen
-from ..model.freshness import SIGN_OF_LIFE_KEY, SignOfLife
 from ..model.names import AGENTS_KEY, CA_PATH, OTHER_AGENTS_KEY
+from ..model.reader_rules import SIGN_OF_LIFE_KEY, SignOfLife
 from .spark_pods import (
     SparkPlacement,
     driver_pod_template,

@@ -7,8 +7,7 @@ from typing import Any
 
 from ..model.adoption import Adoption, OrphanFolder, OrphanSnapshot
 from ..model.agent import RecycledSchema
-from ..model.group import ColocationGroupSpec
-from ..model.members import RecycledTable
+from ..model.group import ColocationGroupSpec, RecycledTable
 from ..model.names import ANNOTATION_ADOPTS, ANNOTATION_RECOVERS, GROUP_API_VERSION, GROUP_KIND, TABLE_KIND
 from ..model.table import ColocatedTableSpec
 

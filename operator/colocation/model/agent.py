@@ -241,7 +241,7 @@ MAX_BYTES_AT_ONCE = 4 << 20
 
 
 class FilesRequest(Frozen):
-    """The contents of several small files of a table, in one answer; see ``model.file_frames``."""
+    """The contents of several small files of a table, in one answer; see ``model.file_transfer``."""
 
     paths: tuple[str, ...] = Field(min_length=1, max_length=MAX_FILES_AT_ONCE)
 

@@ -8,8 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .base import Observed, Shared
-from .times import Time
+from .base import Observed, Shared, Time
 
 APPLY_KINDS = "kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
 """What to do about CRDs that are older than the operator: Helm never changes them."""

@@ -1,17 +1,145 @@
-"""ColocationGroup: the schema that all tables of a group share, and what the operator reports about it."""
+"""ColocationGroup: the schema that all tables of a group share, and what the operator reports about it.
 
+The status also holds the group's proposal, and remembers its tables (members and recycled ones), so that nothing is
+lost when a table is dropped while the operator is away. Of a table it remembers only what the manifests on the nodes
+lack: which manifest was committed, and how long to keep it.
+"""
+
+import hashlib
+import json
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from .base import Frozen, Observed, Shared
+from .base import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS, MAX_SECONDS, Frozen, Observed, Shared, Time
 from .conditions import Condition, Reason
-from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
-from .members import GroupMember, RecycledTable
-from .proposal import Approval, Proposal
+from .names import table_directory
 from .spark_types import canonical_type, is_key_type
-from .times import MAX_SECONDS, Time
+from .table import COLUMNS_DIGEST_DIGITS, Compaction, Retention, SharedCompaction, SharedRetention, TableSnapshot
+
+Approval = Literal["automatic", "manual"]
+MAX_PROPOSED_MOVES = 200
+"""Of one proposal: it lies in the group's status, in full. What is beyond comes with the next proposal."""
+ID_DIGITS = 16
+
+
+class ProposedMove(Observed):
+    """One replica that would move."""
+
+    bucket: int
+    source: str | None = Field(None, alias="from", description="The node that gives the replica up.")
+    to: str = Field(description="The node that takes it.")
+    bytes: int = Field(0, description="Bytes to copy, when the proposal was made.")
+
+
+class Proposal(Observed):
+    """Balance moves that are held until they are approved by name.
+
+    The id is a digest of the group, the time and the moves: no two proposals have one id, so an approval is good for
+    what was looked at, once.
+    """
+
+    id: str = Field(description="Digest of the proposal; an approval names it.")
+    made_at: Time = Field(description="RFC 3339, UTC.")
+    reason: str = Field(description="Why the replicas would move, in one word.")
+    approved: bool = Field(False, description="Whether it was approved; the moves are then made.")
+    replicas: int = Field(description="How many replicas would move.")
+    bytes: int = Field(description="Bytes to copy, when the proposal was made.")
+    moves: tuple[ProposedMove, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[tuple[int, str | None, str]]:
+        """The moves, as (bucket, from, to)."""
+        return frozenset((move.bucket, move.source, move.to) for move in self.moves)
+
+    def is_of(self, group: tuple[str, str]) -> bool:
+        """Whether the id is that of this content, and of this group."""
+        return self.id == _digest(group, self.made_at, self.moves)
+
+
+def make_proposal(group: tuple[str, str], made_at: str, reason: str, moves: Iterable[ProposedMove]) -> Proposal:
+    """A proposal of these moves for the group (namespace, name)."""
+    kept = tuple(moves)
+    return Proposal(
+        id=_digest(group, made_at, kept),
+        made_at=made_at,
+        reason=reason,
+        replicas=len(kept),
+        bytes=sum(move.bytes for move in kept),
+        moves=kept,
+    )
+
+
+def _digest(group: tuple[str, str], made_at: str, moves: tuple[ProposedMove, ...]) -> str:
+    content = [*group, made_at, [[move.bucket, move.source, move.to, move.bytes] for move in moves]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:ID_DIGITS]
+
+
+def awaiting_message(group: tuple[str, str], proposal: Proposal) -> str:
+    """What to say of a proposal of the group (namespace, name) that is not approved; the same in conditions, events
+    and commands.
+    """
+    namespace, name = group
+    replicas = f"{proposal.replicas} replica{'' if proposal.replicas == 1 else 's'}"
+    return (
+        f"proposal {proposal.id} moves {replicas}, {proposal.bytes} bytes; nothing moves until it is approved: "
+        f"colocation approve {name} -n {namespace} --proposal {proposal.id}"
+    )
+
+
+def approved_message(proposal: Proposal) -> str:
+    """What to say of a proposal that somebody has just approved."""
+    moves = "1 replica moves" if proposal.replicas == 1 else f"{proposal.replicas} replicas move"
+    return f"proposal {proposal.id}: {moves}"
+
+
+MAX_TABLES = 1000
+"""Of a group: its status remembers some 650 bytes of each, and etcd takes 1.5 MiB for the object."""
+MAX_RECYCLED_TABLES = 500
+"""Kept in a group's status; of more, the first dropped are forgotten: they are purged, and cannot be recovered."""
+
+
+class GroupMember(Observed):
+    """A table that the group places, as it was last seen."""
+
+    namespace: Shared
+    name: Shared
+    uid: Shared
+    snapshot: TableSnapshot | None = None
+    recycle_after_seconds: int = Field(
+        86400, ge=0, le=MAX_SECONDS, description="How long its files are kept once it is dropped."
+    )
+    retention: SharedRetention = Retention()
+    compaction: SharedCompaction = Compaction()
+    replicas: int | None = Field(None, description="Of the table, when the group took its spec last.")
+    columns_digest: Shared = Field(
+        "", max_length=COLUMNS_DIGEST_DIGITS, description="Of the columns that the group took last; see the table."
+    )
+    leaving: bool = Field(
+        False, description="It moves to another group: this one serves it, and deletes none of its files any more."
+    )
+
+    @property
+    def directory(self) -> str:
+        """The table's folder below its namespace."""
+        return table_directory(self.name, self.uid)
+
+
+class RecycledTable(GroupMember):
+    """A dropped table that waits in the recycle bins."""
+
+    deleted_at: Time = Field(description="When the operator learned of it; RFC 3339, UTC.")
+    purge_at: Time = Field(description="When its files go for good; RFC 3339, UTC.")
+    recovery_uids: tuple[str, ...] = Field(
+        (), description="Uids of tables made to bring it back: its folders lie under their names too."
+    )
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Folders in which its files may lie, its own first."""
+        return tuple(table_directory(self.name, uid) for uid in (self.uid, *self.recovery_uids))
+
 
 MAX_LISTED_UNSTABLE_BUCKETS = 20
 MAX_ALLOWED_NAMESPACES = 256

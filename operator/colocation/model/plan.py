@@ -5,8 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Frozen
-from .group import BucketSequence
-from .proposal import Proposal
+from .group import BucketSequence, Proposal
 
 MoveKind = Literal["place", "repair", "balance", "drain"]
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from .base import Observed
-from .problems import problems_of, shown
+from .base import Observed, problems_of, shown
 from .table import ColocatedTableStatus
 
 Status = TypeVar("Status", bound=Observed)

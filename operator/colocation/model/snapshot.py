@@ -10,10 +10,9 @@ from pydantic import AfterValidator, Field
 
 from .agent import ReplicaState
 from .base import Frozen
-from .clone_bandwidth import CloneBandwidth
+from .clone import CloneBandwidth
 from .conditions import Reason
-from .group import BucketSequence, ColocationGroupSpec
-from .proposal import Proposal
+from .group import BucketSequence, ColocationGroupSpec, Proposal
 
 
 def _in_utc(moment: datetime) -> datetime:

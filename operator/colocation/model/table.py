@@ -1,5 +1,6 @@
-"""ColocatedTable: a table's schema, how it is bucketed and partitioned, and its committed snapshot."""
+"""ColocatedTable: a table's schema, how it is bucketed and partitioned, its committed snapshot and retained history."""
 
+import datetime
 import hashlib
 import json
 import re
@@ -11,19 +12,24 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from .base import Frozen, Observed, Shared, first_of_equal_ones
-from .conditions import Condition
-from .limits import (
+from .base import (
     MAX_BUCKETS,
     MAX_COLUMNS,
     MAX_CONDITIONS,
     MAX_GROUP_REFERENCE_LENGTH,
     MAX_KEY_COLUMNS,
     MAX_REPLICAS,
+    MAX_SECONDS,
+    CommitTime,
+    Frozen,
+    Observed,
+    Shared,
+    first_of_equal_ones,
+    parse_time,
 )
+from .conditions import Condition
 from .names import group_key
 from .spark_types import canonical_type, is_key_type
-from .times import MAX_SECONDS, CommitTime
 
 MAX_COMMENT_LENGTH = 1024
 
@@ -282,3 +288,25 @@ def placing_group(namespace: str, spec: ColocatedTableSpec, status: ColocatedTab
     the other one, and a table in no group is placed by a private one. The name is empty when nothing is known yet.
     """
     return group_key(namespace, status.group or spec.colocate_with)
+
+
+def retained_history(
+    snapshot: TableSnapshot, history: Sequence[TableSnapshot], retention: Retention, now: datetime.datetime
+) -> tuple[TableSnapshot, ...]:
+    """The entries of ``history`` that stay, the newest first.
+
+    An entry was replaced when the next newer one was committed; the newest entry, when ``snapshot`` was.
+
+    Args:
+        snapshot: the committed one.
+        history: those that it replaced, the newest first.
+        retention: of the table.
+        now: with a time zone.
+    """
+    kept: list[TableSnapshot] = []
+    for replaced, newer in zip(history[: retention.snapshots], (snapshot, *history), strict=False):
+        replaced_at = parse_time(newer.committed_at)
+        if replaced_at is not None and (now - replaced_at).total_seconds() >= retention.seconds:
+            break  # those behind it were replaced before it
+        kept.append(replaced)
+    return tuple(kept)

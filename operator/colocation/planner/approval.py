@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from itertools import chain
 
 from colocation.model.conditions import Reason
+from colocation.model.group import MAX_PROPOSED_MOVES, Proposal, ProposedMove, make_proposal
 from colocation.model.plan import Move
-from colocation.model.proposal import MAX_PROPOSED_MOVES, Proposal, ProposedMove, make_proposal
 from colocation.model.snapshot import GroupState
 
 from .balance import is_balanced

@@ -13,9 +13,9 @@ from math import ceil
 from statistics import fmean
 from zlib import crc32
 
+from colocation.model.base import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
-from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
 from colocation.model.plan import BucketProblem, MoveKind
 
 from .cluster import Standing

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from colocation.model.conditions import Reason
+from colocation.model.group import Proposal
 from colocation.model.plan import BucketProblem, Drop, Move, MoveKind
-from colocation.model.proposal import Proposal
 
 from .cluster import Standing
 from .status import check_replica_whole, count_of, is_balancing, listed

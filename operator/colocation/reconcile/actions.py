@@ -11,9 +11,8 @@ from typing import Any, Literal, Protocol
 from ..manifests.config_map import SparkConfigMap
 from ..model.agent import DeletionProof
 from ..model.clone import CloneSpec
-from ..model.freshness import SignOfLife
-from ..model.group import ColocationGroupSpec
-from ..model.members import RecycledTable
+from ..model.group import ColocationGroupSpec, RecycledTable
+from ..model.reader_rules import SignOfLife
 from ..state.objects import Identity
 
 JsonObject = dict[str, Any]

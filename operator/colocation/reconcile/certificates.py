@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..model.certificates import MAX_REQUEST_BYTES, ORGANIZATION, USAGES, certificate_names
+from ..model.credentials import MAX_REQUEST_BYTES, ORGANIZATION, USAGES, certificate_names
 from ..state.certificate_requests import NODE_NAME, POD_NAME, POD_UID, CertificateRequest
 from ..state.objects import ObservedAgent
 

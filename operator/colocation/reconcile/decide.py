@@ -12,8 +12,7 @@ from functools import partial
 from itertools import chain
 
 from ..model.conditions import Reason
-from ..model.group import BucketSequence, RememberedDisk
-from ..model.members import GroupMember, RecycledTable
+from ..model.group import BucketSequence, GroupMember, RecycledTable, RememberedDisk
 from ..model.names import node_label
 from ..model.plan import GroupPlan, Plan
 from ..model.schema_check import Refusal

@@ -11,13 +11,15 @@ from ..model.group import (
     CloneCounts,
     ColocationGroupSpec,
     ColocationGroupStatus,
+    GroupMember,
+    RecycledTable,
     RememberedDisk,
     UnstableBucket,
+    approved_message,
+    awaiting_message,
 )
-from ..model.members import GroupMember, RecycledTable
 from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
-from ..model.proposal import approved_message, awaiting_message
 from ..model.snapshot import GroupState
 from ..state.clone_jobs import progress_of
 from ..state.failing_targets import FAILURES_BEFORE_LEFT_OUT, EndedClone, next_failing_targets

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from ..model.group import ColocationGroupSpec
-from ..model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
+from ..model.group import MAX_RECYCLED_TABLES, ColocationGroupSpec, GroupMember, RecycledTable
 from ..model.names import group_reference
 from ..model.table import TableSnapshot
 from ..state.held import TableReports

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..model.conditions import Reason
-from ..model.members import RecycledTable
+from ..model.group import RecycledTable
 from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from ..model.members import RecycledTable
+from ..model.group import RecycledTable
 from ..model.table import ColocatedTableSpec
 from ..state.agent_view import AgentView
 from ..state.index import TableIndex

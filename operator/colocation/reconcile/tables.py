@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from ..model.conditions import ConditionType, Reason
 from ..model.names import ANNOTATION_REPLACES, TABLE_KIND, group_reference
-from ..model.retention import retained_history
 from ..model.schema_check import Refusal, schema_of
-from ..model.table import ColocatedTableStatus
+from ..model.table import ColocatedTableStatus, retained_history
 from ..state.membership import GroupKey, Membership
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation

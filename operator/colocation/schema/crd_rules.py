@@ -6,7 +6,7 @@ Every message says what was given, what is allowed and what to do. Rules that wo
 
 from dataclasses import dataclass
 
-from ..model.limits import MAX_NAME_LENGTH
+from ..model.base import MAX_NAME_LENGTH
 from ..model.names import GROUP_KIND, TABLE_KIND
 
 KEY_TYPE_PATTERN = (

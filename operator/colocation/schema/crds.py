@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
+from ..model.base import MAX_BUCKETS, MAX_GROUP_REFERENCE_LENGTH, MAX_NAMESPACE_LENGTH, MAX_REPLICAS
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
-from ..model.limits import MAX_BUCKETS, MAX_GROUP_REFERENCE_LENGTH, MAX_NAMESPACE_LENGTH, MAX_REPLICAS
 from ..model.names import (
     API_GROUP,
     API_VERSION,

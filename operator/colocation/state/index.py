@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import chain
 
 from ..model.agent import TableReference
-from ..model.members import RecycledTable
+from ..model.group import RecycledTable
 from ..model.names import group_key
 from ..model.schema_check import Refusal
 from .agent_view import TableKey

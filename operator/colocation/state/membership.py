@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..model.conditions import Reason
-from ..model.members import MAX_TABLES, RecycledTable
+from ..model.group import MAX_TABLES, RecycledTable
 from ..model.schema_check import Refusal, check_columns, check_member, check_newcomer, check_schema
 from ..model.table import ColocatedTableSpec
 from .memo import Memo

@@ -9,10 +9,10 @@ from typing import Literal
 
 from ..model.adoption import Adoption
 from ..model.agent import TableReference
+from ..model.base import parse_time
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.names import AGENT_PORT, table_directory
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
-from ..model.times import parse_time
 
 JobPhase = Literal["pending", "running", "succeeded", "failed"]
 

@@ -19,9 +19,8 @@ from ..manifests.clone_job import (
 )
 from ..manifests.data_volume import DATA_LABELS
 from ..model.adoption import adoption_from
-from ..model.base import Frozen
+from ..model.base import MAX_BUCKETS, Frozen, parse_time, problems_of
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
-from ..model.limits import MAX_BUCKETS
 from ..model.names import (
     AGENT_PORT,
     ANNOTATION_ACCEPTED_DISK,
@@ -44,10 +43,8 @@ from ..model.names import (
     RECOVER_PREFIX,
     data_volume_name,
 )
-from ..model.problems import problems_of
 from ..model.salvage import salvage
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
-from ..model.times import parse_time
 from .objects import (
     Identity,
     JobPhase,

@@ -11,7 +11,7 @@ spec, and the placement of every other table stays as it is.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..model.members import GroupMember
+from ..model.group import GroupMember
 from ..model.names import group_key, group_reference, private_group_name
 from ..model.table import TableSnapshot, columns_digest
 from .memo import Memo

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..model.agent import TableReference
-from ..model.members import RecycledTable
+from ..model.group import RecycledTable
 from .objects import ObservedGroup, ObservedTable
 
 Records = Mapping[str, tuple[RecycledTable, ObservedGroup]]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from colocation.model.limits import MAX_KEY_COLUMNS
+from colocation.model.base import MAX_KEY_COLUMNS
 from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY
 
 from .errors import UNREADABLE_MEDIUM, InvalidPath, NotHeld

@@ -6,7 +6,7 @@ The second line of defence is in ``folders``: every step below the root is opene
 import re
 from typing import NamedTuple
 
-from colocation.model.limits import MAX_KEY_COLUMNS
+from colocation.model.base import MAX_KEY_COLUMNS
 from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY
 
 from .errors import InvalidPath

@@ -6,7 +6,7 @@ They are of loads that have not committed yet, or never will. What live manifest
 import threading
 from collections import Counter
 
-from colocation.model.limits import MAX_MANIFEST_FILES
+from colocation.model.base import MAX_MANIFEST_FILES
 
 from .paths import TablePath
 

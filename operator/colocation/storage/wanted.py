@@ -9,8 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from colocation.model.content_digest import is_sha256
-from colocation.model.manifest_frames import parsed_json
+from colocation.model.file_transfer import is_sha256
 from colocation.model.table_manifest import (
     MAX_MANIFEST_BYTES,
     WrongDigest,
@@ -19,6 +18,7 @@ from colocation.model.table_manifest import (
     files_of_frames,
     manifest_parts,
     manifest_path,
+    parsed_json,
 )
 
 from .errors import InvalidPath, NotHeld

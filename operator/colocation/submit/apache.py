@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
-from ..model.parallelism import KUBERNETES, MASTER, configured_cores
+from ..model.reader_rules import KUBERNETES, MASTER, configured_cores
 from .decision import Decision, decide
 from .errors import ManifestError
 from .group_view import GroupView

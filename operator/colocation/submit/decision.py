@@ -6,7 +6,7 @@ Spark's sessions decide for themselves, by the group as it is when they plan.
 from collections.abc import Mapping
 
 from ..model.base import Frozen
-from ..model.parallelism import few_buckets
+from ..model.reader_rules import few_buckets
 from .errors import ManifestError
 from .group_view import GroupView
 

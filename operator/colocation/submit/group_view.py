@@ -7,10 +7,9 @@ from typing import Any
 from ..manifests.spark_pods import SparkPlacement
 from ..model.base import Frozen
 from ..model.conditions import Reason
-from ..model.freshness import CURRENT, Freshness
 from ..model.group import ColocationGroupStatus, ExecutorAffinity, namespace_refusal
-from ..model.liveness import Liveness, liveness
 from ..model.names import AGENTS_KEY, DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
+from ..model.reader_rules import CURRENT, Freshness, Liveness, liveness
 from .errors import ManifestError
 from .merge import require_mapping
 

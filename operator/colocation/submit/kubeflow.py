@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER, NODE_NAME_VARIABLES
-from ..model.parallelism import (
+from ..model.reader_rules import (
     DYNAMIC_ALLOCATION,
     EXECUTOR_CORES,
     EXECUTOR_INSTANCES,

@@ -10,7 +10,7 @@ from pydantic import Field
 from urllib3.exceptions import HTTPError
 
 from ..model.base import Frozen
-from ..model.write_progress import WriteProgress, find_progress, without_progress
+from ..model.driver_output import WriteProgress, find_progress, without_progress
 from .applications import Applications
 from .driver_log import HTTP_NOT_FOUND, POLL_SECONDS, Sleep, is_passing, read_patiently
 from .obstacles import Obstacle, obstacle, refused_executors

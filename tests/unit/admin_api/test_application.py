@@ -13,7 +13,7 @@ from colocation.admin_api.application import AdminApi
 from colocation.admin_api.changes import MAX_ATTEMPTS, GroupChanges
 from colocation.admin_api.last_pass import Passes
 from colocation.common.review_bounds import PEER_BOUNDS
-from colocation.model.limits import MAX_MAP_BYTES
+from colocation.model.base import MAX_MAP_BYTES
 from colocation.reconcile.actions import PostEvent
 from tests.unit.state.objects import NOW
 

@@ -4,8 +4,8 @@ import pytest
 
 from colocation.admission.groups import judge_group
 from colocation.admission.review import Review
+from colocation.model.base import MAX_MAP_BYTES
 from colocation.model.conditions import Reason
-from colocation.model.limits import MAX_MAP_BYTES
 
 from .reviews import JsonObject, creation, deletion, group, known, table, update
 

@@ -8,7 +8,7 @@ import pytest
 
 from colocation.admission.review import Verdict
 from colocation.admission.spark_applications import place_application
-from colocation.model.freshness import Freshness
+from colocation.model.reader_rules import Freshness
 from colocation.submit import GroupView, prepare
 
 from ..submit.applications_under_test import schedule, spark_application

@@ -8,7 +8,7 @@ import pytest
 from colocation.agent import file_requests
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
 from colocation.model.agent import InventoryRequest
-from colocation.model.content_digest import content_digest
+from colocation.model.file_transfer import content_digest
 from colocation.storage import stray_files
 from colocation.storage.root import PROBE_FILE
 from colocation.storage.table_inventory import TableInventory

@@ -22,7 +22,7 @@ from colocation.agent.settings import settings_from
 from colocation.agentclient import AgentClient, AgentError, Credentials, InsufficientStorage, Timeouts, Unreachable
 from colocation.agentclient.calls import file_target
 from colocation.common.tls import Certificate
-from colocation.model.content_digest import content_digest
+from colocation.model.file_transfer import content_digest
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread, FakeAuthorizer, Pki, make_pki, until

@@ -9,7 +9,7 @@ import pytest
 
 from colocation.agentclient import BadRequest, Forbidden
 from colocation.model.agent import MAX_BYTES_AT_ONCE, MAX_FILES_AT_ONCE, InventoryRequest
-from colocation.model.file_frames import FileFrame
+from colocation.model.file_transfer import FileFrame
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import SHOP_READER_TOKEN, AgentThread

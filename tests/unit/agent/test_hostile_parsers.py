@@ -26,8 +26,7 @@ from colocation.model.agent import (
     RestoreRequest,
     VerifyRequest,
 )
-from colocation.model.content_digest import sha256_of_content_digest
-from colocation.model.file_frames import file_frames
+from colocation.model.file_transfer import file_frames, sha256_of_content_digest
 from colocation.model.table_manifest import decode_manifest, manifest_parts
 from colocation.storage.errors import InvalidPath
 from tests.unit.storage.tables import data_path, make_table

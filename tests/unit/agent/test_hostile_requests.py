@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from colocation.model.content_digest import content_digest
+from colocation.model.file_transfer import content_digest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from tests.unit.storage.tables import data_path, make_table
 

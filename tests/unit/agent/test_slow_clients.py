@@ -19,7 +19,7 @@ from colocation.agent.front_configuration import FrontConfiguration, ServedCerti
 from colocation.agent.quotas import Turns
 from colocation.agentclient import AgentError
 from colocation.agentclient.calls import file_target
-from colocation.model.content_digest import content_digest
+from colocation.model.file_transfer import content_digest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from colocation.storage.root import Disk
 from colocation.storage.table_inventory import TableInventory

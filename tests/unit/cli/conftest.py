@@ -10,7 +10,7 @@ from colocation.cli.cluster import SeenGroups
 from colocation.cli.errors import CommandFailed
 from colocation.cli.main import main
 from colocation.cli.terminal import options
-from colocation.model.freshness import CURRENT, Freshness
+from colocation.model.reader_rules import CURRENT, Freshness
 
 Run = Callable[..., Result]
 

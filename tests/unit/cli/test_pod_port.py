@@ -14,7 +14,7 @@ from kubernetes.stream import ws_client
 
 from colocation.cli import pod_port
 from colocation.cli.pod_port import PodPort, PodUnreachable
-from colocation.model.result_stream import chunk_path, new_token, token_digest
+from colocation.model.driver_output import chunk_path, new_token, token_digest
 from colocation.spark.jobs.result_server import ResultServer
 from tests.certificates import self_signed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colocation.clone.pull import CloneFailed, PulledFile, Puller, SmallFilesPuller, Source
-from colocation.model.file_frames import FileFrame
+from colocation.model.file_transfer import FileFrame
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 from tests.unit.storage.tables import data_path, on_disk, sha256_hex

@@ -12,8 +12,7 @@ from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.recovered_table import recovered_table
 from colocation.model.agent import AgentReport, AskedTable, BucketReport, CloneProgress, RecycledSchema, TableReport
 from colocation.model.clone import CloneSpec
-from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.members import RecycledTable
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, RecycledTable
 from colocation.model.names import DATA_CLAIM, config_map_of, data_path, data_volume_name, group_key
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, RecordedCommit, TableSnapshot
 from colocation.reconcile.actions import (

@@ -17,7 +17,7 @@ from colocation.controller.certificates import CertificateSigner
 from colocation.controller.metrics import Metrics
 from colocation.kube.api import Api, ApiError, Conflict, NotFound, Resource
 from colocation.kube.certificate_requests import CERTIFICATE_REQUESTS, CertificateRequests
-from colocation.model.certificates import USAGES, certificate_names
+from colocation.model.credentials import USAGES, certificate_names
 from colocation.model.names import AGENT_SIGNER_NAME
 from colocation.reconcile.actions import PostEvent
 from colocation.reconcile.certificates import CertificatePolicy

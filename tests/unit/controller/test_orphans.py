@@ -5,7 +5,7 @@ from dataclasses import replace
 from colocation.agentclient import AgentError, NotFound
 from colocation.controller.orphans import orphan_paths, orphans_of
 from colocation.model.agent import FolderManifests, ManifestSummary, RecycledSchema, TableReport
-from colocation.model.members import RecycledTable
+from colocation.model.group import RecycledTable
 from colocation.model.table import Column
 from colocation.state.agent_view import AgentView
 

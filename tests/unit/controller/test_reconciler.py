@@ -14,7 +14,7 @@ from colocation.controller.settings import Settings
 from colocation.kube.errors import ClusterError, StaleDecision
 from colocation.manifests.config_map import spark_config_map_data
 from colocation.model.conditions import Reason
-from colocation.model.freshness import read_sign_of_life
+from colocation.model.reader_rules import read_sign_of_life
 from colocation.reconcile.actions import (
     Action,
     MarkGroupUnstable,

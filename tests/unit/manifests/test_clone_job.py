@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from colocation.manifests.clone_job import CloneJobSettings, clone_job, clone_job_name
 from colocation.manifests.config_map import SparkConfigMap, spark_config_map_data
 from colocation.manifests.spark_pods import SparkPlacement
+from colocation.model.base import MAX_BUCKETS
 from colocation.model.clone import CloneSource, CloneSpec
-from colocation.model.limits import MAX_BUCKETS
 
 SETTINGS = CloneJobSettings(
     namespace="system", image="operator:1", image_pull_secrets=("registry",), data_root="/data", user_id=10440

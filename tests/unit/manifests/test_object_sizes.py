@@ -13,20 +13,22 @@ from colocation.manifests.clone_job import CloneJobSettings, clone_job
 from colocation.manifests.config_map import SparkConfigMap, spark_config_map_data
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.agent import TableReference
-from colocation.model.base import Frozen
+from colocation.model.base import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES, Frozen
 from colocation.model.clone import CloneSource, CloneSpec, fitting, spec_from_environment
 from colocation.model.conditions import Condition
 from colocation.model.group import (
     MAX_ALLOWED_NAMESPACES,
     MAX_LISTED_UNSTABLE_BUCKETS,
+    MAX_RECYCLED_TABLES,
+    MAX_TABLES,
     BucketSequence,
     CloneCounts,
     ColocationGroupSpec,
     ColocationGroupStatus,
+    GroupMember,
+    RecycledTable,
     UnstableBucket,
 )
-from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
-from colocation.model.members import MAX_RECYCLED_TABLES, MAX_TABLES, GroupMember, RecycledTable
 from colocation.model.table import (
     COLUMNS_DIGEST_DIGITS,
     MAX_RETAINED_SNAPSHOTS,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.model.freshness import (
+from colocation.model.base import parse_time
+from colocation.model.reader_rules import (
     ALLOWED_SKEW_SECONDS,
     CURRENT,
     SIGN_OF_LIFE_KEY,
@@ -14,7 +15,6 @@ from colocation.model.freshness import (
     judge_freshness,
     read_sign_of_life,
 )
-from colocation.model.times import parse_time
 
 RENEWED_AT = "2026-11-21T04:00:00Z"
 TIME = datetime(2026, 11, 21, 4, tzinfo=UTC)

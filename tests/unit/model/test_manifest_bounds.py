@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.model import manifest_frames, table_manifest
+from colocation.model import table_manifest
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
 from colocation.storage import wanted
@@ -141,8 +141,8 @@ def test_more_than_any_table_has(monkeypatch: pytest.MonkeyPatch, stored: bytes,
     than the operator reads, so that its node was silent for everybody.
     """
     monkeypatch.setattr(table_manifest, "MAX_MANIFEST_FILES", 5)
-    monkeypatch.setattr(manifest_frames, "_MAX_JSON_NODES", 100)
-    monkeypatch.setattr(manifest_frames, "_MAX_JSON_VALUES", 3000)
+    monkeypatch.setattr(table_manifest, "_MAX_JSON_NODES", 100)
+    monkeypatch.setattr(table_manifest, "_MAX_JSON_VALUES", 3000)
     with pytest.raises(ValueError, match=expected):
         decoded(stored)
     with pytest.raises(ValueError, match=expected):

@@ -4,8 +4,7 @@ import datetime
 
 import pytest
 
-from colocation.model.retention import retained_history
-from colocation.model.table import Retention, TableSnapshot
+from colocation.model.table import Retention, TableSnapshot, retained_history
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from colocation.model.schema_evolution import refused_change
+from colocation.model.schema_check import refused_change
 from colocation.model.table import ColocatedTableSpec, Column
 
 KEY = Column(name="id", type="bigint", nullable=False)

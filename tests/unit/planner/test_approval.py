@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from colocation.model.conditions import Reason
+from colocation.model.group import MAX_PROPOSED_MOVES, Proposal, make_proposal
 from colocation.model.plan import GroupPlan
-from colocation.model.proposal import MAX_PROPOSED_MOVES, Proposal, make_proposal
 from colocation.model.snapshot import GroupState, Limits, Node
 from colocation.planner import plan, preview, without_violations
 from colocation.planner.invariants import violations

@@ -5,9 +5,9 @@ from itertools import chain
 
 import pytest
 
+from colocation.model.base import MAX_MAP_BYTES
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
-from colocation.model.limits import MAX_MAP_BYTES
 from tests.property.worlds import make_node
 
 from .cases import SIX, nodes_of, planned

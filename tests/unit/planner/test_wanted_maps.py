@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from colocation.model.base import MAX_SEQUENCE_BYTES
 from colocation.model.conditions import Reason
-from colocation.model.limits import MAX_SEQUENCE_BYTES
 from colocation.planner import plan
 from colocation.planner.placement import map_bytes
 from tests.property.worlds import make_group, make_node, make_snapshot

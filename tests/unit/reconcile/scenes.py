@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from colocation.model.agent import AskedTable, DiskReport, TableReport
-from colocation.model.group import BucketSequence, ColocationGroupStatus, RememberedDisk
-from colocation.model.members import GroupMember, RecycledTable
+from colocation.model.group import BucketSequence, ColocationGroupStatus, GroupMember, RecycledTable, RememberedDisk
 from colocation.model.snapshot import Limits
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import Evidence

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from colocation.model.conditions import Condition
-from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.proposal import awaiting_message
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, awaiting_message
 from colocation.reconcile.actions import PostEvent, StartClone, WriteGroupStatus
 from colocation.reconcile.decide import Decision
 from colocation.state.observation import Observation

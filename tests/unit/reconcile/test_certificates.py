@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colocation.agent.node_certificate import ask_for
-from colocation.model.certificates import ORGANIZATION, USAGES, certificate_names
+from colocation.model.credentials import ORGANIZATION, USAGES, certificate_names
 from colocation.model.names import AGENT_SIGNER_NAME
 from colocation.reconcile.certificates import CertificatePolicy, judge
 from colocation.state.certificate_requests import (

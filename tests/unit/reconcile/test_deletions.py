@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.agent import DeletionProof, TableReport
-from colocation.model.group import Balancing, BucketSequence
-from colocation.model.members import RecycledTable
+from colocation.model.group import Balancing, BucketSequence, RecycledTable
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
 from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.decide import decide

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.agent import CloneProgress, DeletionProof
-from colocation.model.group import ColocationGroupStatus
-from colocation.model.members import GroupMember
+from colocation.model.group import ColocationGroupStatus, GroupMember
 from colocation.reconcile.actions import DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.evidence import Evidence
 from colocation.state.agent_view import AgentView

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.model.group import ColocationGroupStatus
-from colocation.model.members import RecycledTable
+from colocation.model.group import ColocationGroupStatus, RecycledTable
 from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import DeleteGroup
 from colocation.reconcile.members import NEWS, delete_after, member_of, next_members, next_recycled

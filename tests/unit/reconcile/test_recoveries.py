@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.agent import BucketReport, DiskReport
-from colocation.model.members import RecycledTable
+from colocation.model.group import RecycledTable
 from colocation.reconcile.members import next_recycled
 from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of
 from colocation.state.agent_view import AgentView

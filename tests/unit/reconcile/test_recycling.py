@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.model.members import RecycledTable
+from colocation.model.group import RecycledTable
 from colocation.reconcile.actions import PostEvent, RecycleTable, WriteGroupStatus
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import BRAKE_WINDOW, Evidence

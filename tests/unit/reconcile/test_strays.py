@@ -6,7 +6,7 @@ import pytest
 
 from colocation.model.agent import DiskReport
 from colocation.model.conditions import Reason
-from colocation.model.members import RecycledTable
+from colocation.model.group import RecycledTable
 from colocation.model.names import table_directory
 from colocation.reconcile.actions import RestoreTable
 from colocation.reconcile.bins import lying_of

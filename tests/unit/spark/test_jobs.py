@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from colocation.model.result_stream import token_digest
+from colocation.model.driver_output import token_digest
 from colocation.spark.jobs import compact, drop_partitions, load, roll_back, sql
 from colocation.spark.jobs.result import print_result
 from colocation.submit.jobs import CompactRequest, DropPartitionsRequest, LoadRequest, RollBackRequest, SqlRequest

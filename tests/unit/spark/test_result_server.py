@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from colocation.cli.jobs.statement_result import StatementResult, Time
 from colocation.cli.pod_port import PodUnreachable
-from colocation.model.result_stream import (
+from colocation.model.driver_output import (
     BadResult,
     ResultParser,
     chunk_path,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.conditions import Reason
-from colocation.model.members import RecycledTable
+from colocation.model.group import RecycledTable
 from colocation.model.schema_check import Refusal
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
 from colocation.state.index import TableIndex

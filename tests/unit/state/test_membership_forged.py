@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colocation.model.conditions import Reason
-from colocation.model.members import RecycledTable
+from colocation.model.group import RecycledTable
 from colocation.model.names import private_group_name
 from colocation.reconcile.members import next_recycled
 from colocation.state.held import TableReports

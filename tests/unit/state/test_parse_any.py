@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colocation.model.retention import retained_history
-from colocation.model.table import ColocatedTableStatus, Retention
+from colocation.model.table import ColocatedTableStatus, Retention, retained_history
 from colocation.state.membership import memberships
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table

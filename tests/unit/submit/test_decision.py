@@ -2,7 +2,7 @@
 
 import pytest
 
-from colocation.model.liveness import Liveness
+from colocation.model.reader_rules import Liveness
 from colocation.submit import ManifestError, decide, prepare
 
 from .applications_under_test import apache_application, sales_group, spark_application

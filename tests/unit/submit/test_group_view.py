@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from colocation.manifests.spark_pods import SparkPlacement, render_properties, spark_defaults
-from colocation.model.freshness import Freshness
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.names import config_map_of
+from colocation.model.reader_rules import Freshness
 from colocation.submit import GroupView, ManifestError, group_label, prepare
 from colocation.submit.group_view import read_properties
 

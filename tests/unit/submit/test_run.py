@@ -4,7 +4,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
-from colocation.model.write_progress import WriteProgress
+from colocation.model.driver_output import WriteProgress
 from colocation.submit.run import Outcome, Progress, RunError, create, find_error, find_result, outcome, watch
 
 from .applications_under_test import spark_application

@@ -6,9 +6,8 @@ the API server's audit log has who gave it.
 
 import click
 
-from ...model.group import ColocationGroupStatus
+from ...model.group import ColocationGroupStatus, Proposal
 from ...model.names import ANNOTATION_APPROVED_PROPOSAL
-from ...model.proposal import Proposal
 from ...model.salvage import salvage
 from ..cluster import Cluster
 from ..errors import CommandFailed

@@ -1,8 +1,8 @@
 """A plan for people: per group what is true, what would move, why, how many bytes, and how even it will be."""
 
 from ...model.conditions import Reason
+from ...model.group import awaiting_message
 from ...model.plan import Expectation, GroupPlan, Move, NodeLoad, Plan
-from ...model.proposal import awaiting_message
 from ..terminal.output import columns, size
 from .approve import render_moves
 

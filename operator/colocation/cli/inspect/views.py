@@ -7,11 +7,16 @@ import click
 from kubernetes.client.exceptions import ApiException
 
 from ...model.conditions import ConditionType, Reason
-from ...model.freshness import CURRENT, SIGN_OF_LIFE_KEY, Freshness
-from ...model.group import CloneCounts, ColocationGroupStatus, UnstableBucket
-from ...model.members import GroupMember, RecycledTable
+from ...model.group import (
+    CloneCounts,
+    ColocationGroupStatus,
+    GroupMember,
+    RecycledTable,
+    UnstableBucket,
+    awaiting_message,
+)
 from ...model.names import group_reference
-from ...model.proposal import awaiting_message
+from ...model.reader_rules import CURRENT, SIGN_OF_LIFE_KEY, Freshness
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus
 from ..cluster import Cluster

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ...common.control_characters import in_one_line
-from ...model.result_stream import ResultParser
+from ...model.driver_output import ResultParser
 
 RowsFormat = Literal["table", "json", "csv"]
 Rows = Sequence[Sequence[Any]]

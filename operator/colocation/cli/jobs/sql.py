@@ -8,7 +8,7 @@ import click
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from ...model.result_stream import RESULT_PORT, new_token, token_digest
+from ...model.driver_output import RESULT_PORT, new_token, token_digest
 from ...submit import Decision
 from ...submit.applications import Applications
 from ...submit.jobs import SqlRequest, sql_application

@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from ...model.result_stream import BadResult, ResultParser, chunk_path
+from ...model.driver_output import BadResult, ResultParser, chunk_path
 from ...submit.applications import Applications
 from ...submit.run import Progress, outcome, watch
 from ...submit.status import ApplicationStatus

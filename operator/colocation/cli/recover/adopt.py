@@ -10,7 +10,7 @@ from urllib3.exceptions import HTTPError
 from ...manifests.recovered_table import adopted_table, adopting_group
 from ...model.adoption import OrphanFolder, OrphanSnapshot
 from ...model.agent import RecycledSchema
-from ...model.limits import MAX_REPLICAS
+from ...model.base import MAX_REPLICAS
 from ...model.spark_types import canonical_type
 from ..cluster import Cluster
 from ..errors import CommandFailed, said_by

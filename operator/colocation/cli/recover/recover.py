@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ...model.conditions import ConditionType, Reason
-from ...model.members import RecycledTable
+from ...model.group import RecycledTable
 from ...model.names import ANNOTATION_RECOVERS, RECOVER_PREFIX, group_key
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus, TableSnapshot

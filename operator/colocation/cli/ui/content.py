@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...model.conditions import ConditionType, Reason
-from ...model.freshness import CURRENT, Freshness
 from ...model.group import ColocationGroupStatus
 from ...model.plan import GroupPlan, Plan
+from ...model.reader_rules import CURRENT, Freshness
 from ...model.salvage import salvage
 from ...model.snapshot import Snapshot
 from ...model.table import ColocatedTableStatus

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from colocation.model.write_progress import WriteProgress
+from colocation.model.driver_output import WriteProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
-from colocation.model.result_stream import packed, row_line
+from colocation.model.driver_output import packed, row_line
 
 FEW_ROWS = 1000
 """A statement that Spark knows to have no more is collected: that is one job, or none."""

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from colocation.model.result_stream import RESULT_PORT, chunk_path, is_token
+from colocation.model.driver_output import RESULT_PORT, chunk_path, is_token
 
 READER_SECONDS = 600.0
 """How long the driver keeps a chunk that nobody fetches: a reader whose output is a pager may be slow."""

@@ -3,7 +3,7 @@
 ``<table>`` is one of the namespace, ``<namespace>.<table>`` one of another, where their rights allow it.
 ``EXPLAIN SELECT …`` is answered without running the query: the plan, and the verdict on each join, group-by and window.
 
-The rows go to the one whose token's digest is given, see ``colocation.model.result_stream``; the last line of the log
+The rows go to the one whose token's digest is given, see ``colocation.model.driver_output``; the last line of the log
 tells everything else.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from colocation.model.result_stream import columns_line, packed, row_line, summary_line
+from colocation.model.driver_output import columns_line, packed, row_line, summary_line
 from colocation.spark import configure, explain, explain_json, read_metrics
 from colocation.spark.configuration import CATALOG, SessionSettings
 from colocation.spark.jobs.result import print_result, stop

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from colocation.cli.inspect.plan_text import render_plan
+from colocation.model.group import ProposedMove, awaiting_message, make_proposal
 from colocation.model.names import ANNOTATION_APPROVED_PROPOSAL
-from colocation.model.proposal import ProposedMove, awaiting_message, make_proposal
 from colocation.planner import preview
 from tests.property.worlds import make_group, make_snapshot
 from tests.unit.planner.cases import SIX, nodes_of

@@ -12,7 +12,7 @@ from kubernetes.client import ApiException
 
 from colocation.cli.main import main
 from colocation.cli.terminal import options
-from colocation.model.freshness import Freshness
+from colocation.model.reader_rules import Freshness
 
 from ..conftest import FakeCluster, Run, group_object, table_object
 

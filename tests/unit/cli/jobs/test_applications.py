@@ -11,8 +11,8 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from colocation.cli.jobs import applications
-from colocation.model.freshness import Freshness
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE
+from colocation.model.reader_rules import Freshness
 from colocation.submit.obstacles import obstacle
 from colocation.submit.status import ApplicationStatus
 

@@ -3,7 +3,7 @@
 import pytest
 
 from colocation.cli.jobs.progress import follow
-from colocation.model.write_progress import WriteProgress
+from colocation.model.driver_output import WriteProgress
 from colocation.submit.run import Progress
 
 MIB = 2**20

@@ -12,8 +12,8 @@ from urllib3.exceptions import ProtocolError
 from colocation.cli.errors import CommandFailed
 from colocation.cli.jobs import applications, sql, statement_result
 from colocation.cli.pod_port import PodUnreachable
+from colocation.model.driver_output import columns_line, row_line, summary_line, token_digest
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
-from colocation.model.result_stream import columns_line, row_line, summary_line, token_digest
 
 from ...submit.fake_applications import FakeApplications, Step, VirtualTime
 from ..conftest import FakeCluster, Run, group_object, table_object

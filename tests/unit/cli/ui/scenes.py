@@ -5,9 +5,8 @@ from typing import Any
 
 from colocation.cli.ui.content import Findings
 from colocation.model.conditions import Condition, ConditionType
-from colocation.model.group import BucketSequence, CloneCounts, ColocationGroupStatus
+from colocation.model.group import BucketSequence, CloneCounts, ColocationGroupStatus, awaiting_message
 from colocation.model.plan import GroupPlan
-from colocation.model.proposal import awaiting_message
 from colocation.model.snapshot import Clone, GroupState, Node, Snapshot
 from colocation.planner import preview
 from colocation.reconcile.conditions import Verdict, conditions

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from colocation.cli.ui.content import Findings, group_page, overview
-from colocation.model.freshness import Freshness
 from colocation.model.group import ColocationGroupStatus
+from colocation.model.reader_rules import Freshness
 from tests.property.worlds import GIB, NOW
 
 from . import scenes

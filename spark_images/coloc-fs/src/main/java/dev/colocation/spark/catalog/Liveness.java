@@ -9,7 +9,7 @@ import java.util.stream.IntStream;
 
 /**
  * Whether every bucket of a group can be read now, as far as the operator's words tell; the rule and the words of {@code
- * colocation/model/liveness.py}, against which it is tested.
+ * colocation/model/reader_rules.py}, against which it is tested.
  *
  * @param isWhole every bucket has a live replica
  * @param message which have none; empty when all have one, or when the group's own reason says enough

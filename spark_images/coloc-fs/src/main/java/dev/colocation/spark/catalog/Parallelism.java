@@ -5,7 +5,7 @@ import java.util.function.UnaryOperator;
 
 /**
  * Whether an application has more cores than a group has buckets; the rule and the words of {@code
- * colocation/model/parallelism.py}, against which it is tested.
+ * colocation/model/reader_rules.py}, against which it is tested.
  */
 final class Parallelism {
   private static final int DEFAULT_INSTANCES = 2;

@@ -13,7 +13,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Whether the operator's verdicts hold: by the Lease that a group's ConfigMap names, else by the ConfigMap; the rule and the
- * words of {@code model/freshness.py}.
+ * words of {@code model/reader_rules.py}.
  */
 public final class OperatorLife {
   static final String SIGN_OF_LIFE = "operator.json";

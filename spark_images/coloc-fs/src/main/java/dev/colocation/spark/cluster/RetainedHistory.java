@@ -5,7 +5,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Which replaced snapshots can still be read, as {@code model/retention.py} says: one rule for commits and operator. Pure. */
+/** Which replaced snapshots can still be read, as {@code model/table.py} says: one rule for commits and operator. Pure. */
 public final class RetainedHistory {
   private RetainedHistory() {}
 

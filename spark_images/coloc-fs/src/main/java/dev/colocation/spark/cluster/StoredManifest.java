@@ -30,7 +30,7 @@ import java.util.regex.Pattern;
  */
 public final class StoredManifest {
   public static final int FORMAT_VERSION = 1;
-  /** As {@code MAX_MANIFEST_FILES} in {@code model/limits.py}: agents have the names of a live manifest's files in memory. */
+  /** As {@code MAX_MANIFEST_FILES} in {@code model/base.py}: agents have the names of a live manifest's files in memory. */
   public static final int MAX_FILES = 1 << 18;
 
   /** Of a manifest's JSON, and of what is stored. Whoever may load can put any bytes under a manifest's name. */

@@ -17,7 +17,7 @@ import java.util.HexFormat;
 
 /**
  * Manifests of format 2: a frame that says how long the header is, the header, and a frame for each bucket that has files;
- * see {@code model/manifest_frames.py}. The header has the digest of each bucket's frame, so that one can be read without the
+ * see {@code model/table_manifest.py}. The header has the digest of each bucket's frame, so that one can be read without the
  * others.
  *
  * <p>Files of buckets stay in memory as long as there is room; what is dropped can be read again.

@@ -1,12 +1,17 @@
-"""What a ServiceAccount token says of itself. Nobody has checked it: it is good for refusing, never for trust.
+"""The claims of a ServiceAccount token, and the shape of an agent's certificate.
 
-A token is a JWT (RFC 7519): three parts in base64url, of which the second one holds the claims as JSON.
+A token is a JWT (RFC 7519): three parts in base64url, of which the second holds the claims as JSON. Nothing here checks
+its signature: the claims are good for refusing a request, never for trusting one. Agents ask for exactly this
+certificate, and the operator approves nothing else.
 """
 
 import base64
 import json
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from .names import AGENT_TLS_SERVER_NAME, agent_certificate_name
 
 MAX_TOKEN_CHARACTERS = 1 << 14
 
@@ -50,3 +55,20 @@ def _moment(value: object) -> float | None:
     except OverflowError:
         return None
     return moment if math.isfinite(moment) else None
+
+
+ORGANIZATION = "colocation.dev"
+"""The whole subject: names are in the subject alternative name only."""
+USAGES = ("digital signature", "server auth")
+"""``spec.usages`` of the CertificateSigningRequest."""
+DAY_SECONDS = 86400
+DEFAULT_LIFETIME_SECONDS = 90 * DAY_SECONDS
+MIN_LIFETIME_SECONDS = 600
+"""The API server takes no shorter ``spec.expirationSeconds``."""
+MAX_REQUEST_BYTES = 1 << 14
+MAX_CHAIN_BYTES = 1 << 16
+
+
+def certificate_names(node: str) -> Sequence[str]:
+    """DNS names: the node's, on which today's clients insist, and the shared one of those of the release before."""
+    return agent_certificate_name(node), AGENT_TLS_SERVER_NAME

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from colocation.model.clone_bandwidth import MIN_CLUSTER_CLONES, CloneBandwidth
+from colocation.model.clone import MIN_CLUSTER_CLONES, CloneBandwidth
 from colocation.model.group import Balancing
 
 BUDGETS = st.none() | st.floats(1, 1e6)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colocation.model.agent import MAX_BYTES_AT_ONCE
-from colocation.model.file_frames import (
+from colocation.model.file_transfer import (
     MAX_LINE_BYTES,
     FileFrame,
     content_frame,

@@ -1,9 +1,10 @@
-"""How the rows of a statement travel from the driver that has them to the command that asked for them.
+"""What the driver of our Spark programs sends to the command: progress in its log, and a statement's rows over HTTP.
 
-The driver serves the result on its pod's loopback, in numbered chunks; the command fetches them one after the other
-through a port-forward. Asking for chunk ``n`` says that all chunks before it have arrived: the driver keeps one chunk,
-and gives it again to whoever lost the answer. A chunk is lines of JSON: an object with the columns first, then an array
-for each row, and last an object with everything else that is to be said of the result.
+Progress of a load or compaction is a line of the log with ``PROGRESS_MARK``. The driver serves rows on its pod's
+loopback in numbered chunks; the command fetches them one after the other through a port-forward. Asking for chunk ``n``
+confirms that all chunks before it have arrived: the driver keeps one chunk, and sends it again if the answer was lost.
+A chunk is lines of JSON: first an object with the columns, then an array per row, last an object with everything else
+about the result.
 """
 
 import hashlib
@@ -11,7 +12,55 @@ import hmac
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from .base import Observed
+
+PROGRESS_MARK = "COLOCATION_PROGRESS "
+
+
+class WriteProgress(Observed):
+    """A write on its way.
+
+    ``reading``: the input is read and shuffled, ``tasks_done`` of ``tasks`` of the running stage; ``bytes`` were read.
+    ``writing``: ``rows_done`` of ``rows`` are written; ``bytes`` of one replica.
+    """
+
+    phase: Literal["reading", "writing"]
+    bytes: int
+    tasks_done: int = 0
+    tasks: int = 0
+    rows_done: int = 0
+    rows: int = 0
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1, of the phase."""
+        done, whole = (self.tasks_done, self.tasks) if self.phase == "reading" else (self.rows_done, self.rows)
+        return min(1.0, done / whole) if whole else 0.0
+
+    def line(self) -> str:
+        """As it is printed."""
+        return PROGRESS_MARK + json.dumps(self.to_json_dict())
+
+
+def find_progress(log: str) -> WriteProgress | None:
+    """The last that a driver's log tells; None when there is none, or a line that this release does not know."""
+    for line in reversed(log.splitlines()):
+        if PROGRESS_MARK in line:
+            try:
+                return WriteProgress.model_validate_json(line.split(PROGRESS_MARK, 1)[1])
+            except ValidationError:
+                return None
+    return None
+
+
+def without_progress(lines: Iterable[str]) -> list[str]:
+    """Lines of a log that tell something else."""
+    return [line for line in lines if PROGRESS_MARK not in line]
+
 
 RESULT_PORT = 7080
 """Beside Spark's own 7077 (master), 7078 (driver) and 7079 (block manager)."""

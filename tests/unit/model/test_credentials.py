@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.model.tokens import MAX_TOKEN_CHARACTERS, Claims, claims_of
+from colocation.model.credentials import MAX_TOKEN_CHARACTERS, Claims, claims_of
 from tests.unit.agent.tokens import part, token
 
 
