@@ -20,13 +20,11 @@ import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.ThreadLocalRandom;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -104,7 +102,7 @@ public final class ColocFileSystem extends FileSystem {
       replicas.add(new LocalReplica(local));
     }
     Settings.Group group = groupOf(location);
-    List<AgentAddress> agents = agentsOf(group, settings);
+    List<AgentAddress> agents = AgentAddresses.of(group, settings);
     List<String> owners = group.nodesOf(file.bucket());
     String here = settings.node();
     agents.sort(Comparator.comparing((AgentAddress agent) -> !agent.isReady())
@@ -116,26 +114,6 @@ public final class ColocFileSystem extends FileSystem {
       replicas.add(new RemoteReplica(http, agent, location, settings.requestTimeout()));
     }
     return SuspectedCopies.isRepeatedTask() ? SuspectedCopies.ordered(replicas, here) : replicas;
-  }
-
-  /**
-   * The agents of a group's nodes, in the order in which to ask them: those that the session was told of, and those that are
-   * there by now; ready ones first, and of those in any order the ones that did not fail lately.
-   */
-  public static List<AgentAddress> agentsOf(Settings.Group group, Settings settings) {
-    AgentAddresses known = AgentAddresses.shared(settings);
-    Map<String, String> ready = new TreeMap<>(known.current());
-    ready.putAll(group.agents());
-    List<AgentAddress> agents = new ArrayList<>();
-    ready.forEach((node, url) -> agents.add(new AgentAddress(known, node, url, true)));
-    group.others().forEach((node, url) -> {
-      if (!ready.containsKey(node)) {
-        agents.add(new AgentAddress(known, node, url, false));
-      }
-    });
-    Collections.shuffle(agents, ThreadLocalRandom.current());
-    agents.sort(Comparator.comparing((AgentAddress agent) -> !agent.isReady()).thenComparing(AgentAddress::failedLately));
-    return agents;
   }
 
   @Override

@@ -1,2 +1,3 @@
 /** What users name in their configuration: the file system, the catalog, the extensions, the plugin. */
 package dev.colocation.spark;
+

@@ -1,6 +1,5 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.ColocationCatalog;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Names;
 import java.util.List;
@@ -91,7 +90,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
 
   private static void refuseLike(CreateTableLikeCommand like, SparkSession session) {
     String catalog = session.catalog().currentCatalog();
-    if (ColocationCatalog.class.getName().equals(session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, ""))) {
+    if (ClusterCatalog.CONFIGURED_CLASS.equals(session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, ""))) {
       throw new ColocationException("catalog " + catalog + " does not take CREATE TABLE … LIKE; use what SHOW CREATE TABLE "
           + like.sourceTable().table() + " says, with the new name").unchecked();
     }

@@ -43,6 +43,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * was committed before it; nothing is kept in the session, in Hive, or in the session catalog.
  */
 public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+  /** The class that users name in {@code spark.sql.catalog.<catalog>}; it extends this one. */
+  public static final String CONFIGURED_CLASS = "dev.colocation.spark.ColocationCatalog";
+
   private static final int DEFAULT_ACCEPT_SECONDS = 60;
 
   private final FileIndexes indexes = new FileIndexes(this::newestTables);

@@ -2,7 +2,6 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.colocation.spark.ColocFileSystem;
 import dev.colocation.spark.cluster.CharColumns;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Moment;
@@ -160,7 +159,7 @@ record LoadedTable(
    */
   static Map<String, String> fileSystem(TableObject object, Optional<Moment.Group> placing, SQLConf conf) {
     Map<String, String> options = new TreeMap<>();
-    options.put("fs.coloc.impl", ColocFileSystem.class.getName());
+    options.put("fs.coloc.impl", Settings.FILE_SYSTEM_CLASS);
     options.put("fs.coloc.impl.disable.cache", "true");
     options.put("parquet.page.verify-checksum.enabled", "true");
     setting(conf, "spark.colocation.dataRoot", Settings.DATA_ROOT, options);

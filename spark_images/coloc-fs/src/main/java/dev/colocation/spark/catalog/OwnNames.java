@@ -1,6 +1,5 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.ColocationCatalog;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -62,6 +61,6 @@ final class OwnNames {
   }
 
   private static boolean isOurs(SQLConf conf, String catalog) {
-    return ColocationCatalog.class.getName().equals(conf.getConfString(CATALOG + catalog, ""));
+    return ClusterCatalog.CONFIGURED_CLASS.equals(conf.getConfString(CATALOG + catalog, ""));
   }
 }

@@ -26,7 +26,6 @@ final class TableWriter {
   /** Which statement made or changed the object last: a request that is sent again, its answer lost, finds its own work. */
   private static final String REQUEST = "colocation.dev/request";
 
-
   /** What has become of a definition that nobody judges. */
   private static final String STORED = " was stored, but";
 

@@ -1,7 +1,6 @@
 package dev.colocation.spark.cluster;
 
 import dev.colocation.spark.fs.Manifest.Column;
-
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -3,3 +3,4 @@
  * commit records, names, types and times. Nothing here plans queries or writes rows.
  */
 package dev.colocation.spark.cluster;
+

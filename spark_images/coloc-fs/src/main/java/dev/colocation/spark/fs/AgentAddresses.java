@@ -4,9 +4,14 @@ import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Stream;
 
 /**
@@ -30,7 +35,27 @@ public final class AgentAddresses {
     return shared(settings.authorityFile());
   }
 
-  /** Those beside a CA. */
+  /**
+   * The agents of a group's nodes, in the order in which to ask them: those that the session was told of, and those that are
+   * there by now; ready ones first, and of those in any order the ones that did not fail lately.
+   */
+  public static List<AgentAddress> of(Settings.Group group, Settings settings) {
+    AgentAddresses known = AgentAddresses.shared(settings);
+    Map<String, String> ready = new TreeMap<>(known.current());
+    ready.putAll(group.agents());
+    List<AgentAddress> agents = new ArrayList<>();
+    ready.forEach((node, url) -> agents.add(new AgentAddress(known, node, url, true)));
+    group.others().forEach((node, url) -> {
+      if (!ready.containsKey(node)) {
+        agents.add(new AgentAddress(known, node, url, false));
+      }
+    });
+    Collections.shuffle(agents, ThreadLocalRandom.current());
+    agents.sort(Comparator.comparing((AgentAddress agent) -> !agent.isReady()).thenComparing(AgentAddress::failedLately));
+    return agents;
+  }
+
+  /** The addresses in the file beside a CA. */
   static AgentAddresses shared(Path authorityFile) {
     return SHARED.computeIfAbsent(authorityFile.resolveSibling(FILE_NAME), AgentAddresses::new);
   }

@@ -1,6 +1,5 @@
 package dev.colocation.spark.fs;
 
-import dev.colocation.spark.ColocFileSystem;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -99,7 +98,7 @@ final class ManifestSource {
       }
     }
     List<AgentAddress> agents =
-        ColocFileSystem.agentsOf(settings.groupOf(path.namespace(), path.directory()), settings);
+        AgentAddresses.of(settings.groupOf(path.namespace(), path.directory()), settings);
     Rounds rounds = new Rounds(settings.readDeadline());
     boolean worthRetrying;
     Absence absence;

@@ -19,6 +19,8 @@ import org.apache.hadoop.conf.Configuration;
  * was told, without asking anyone. Which files hold credentials is not a session's to say: see {@link CredentialFile}.
  */
 public final class Settings {
+  /** The class of {@code fs.coloc.impl}. */
+  public static final String FILE_SYSTEM_CLASS = "dev.colocation.spark.ColocFileSystem";
   public static final String DATA_ROOT = "fs.coloc.data.root";
   public static final String TOKEN_FILE = "fs.coloc.token.file";
   public static final String AUTHORITY_FILE = "fs.coloc.ca.file";

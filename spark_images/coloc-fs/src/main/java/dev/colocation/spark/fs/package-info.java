@@ -3,3 +3,4 @@
  * dev.colocation.spark.fs.RemoteReplica} are where their bytes come from. Nothing here knows Spark's plans.
  */
 package dev.colocation.spark.fs;
+

@@ -3,3 +3,4 @@
  * formats document whether it is done, has no effect on rows, or is refused, and with what to use instead.
  */
 package dev.colocation.spark.options;
+

@@ -86,5 +86,4 @@ public final class PartitionText {
     }
     return escaped.toString();
   }
-
 }

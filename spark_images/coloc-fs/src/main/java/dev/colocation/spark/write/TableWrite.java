@@ -46,7 +46,6 @@ final class TableWrite implements Write {
     fields = RowFields.match(target.name(), target.layout(transaction), info.schema());
   }
 
-
   @Override
   public String description() {
     return target.name() + " (" + mode.label() + ")";

@@ -3,3 +3,4 @@
  * commit makes them the table's ({@link dev.colocation.spark.write.Transaction}). Nothing here knows Spark's plans.
  */
 package dev.colocation.spark.write;
+
