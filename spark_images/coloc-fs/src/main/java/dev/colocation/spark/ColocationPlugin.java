@@ -1,10 +1,13 @@
 package dev.colocation.spark;
 
-import dev.colocation.spark.catalog.Verdict;
+import com.codahale.metrics.Gauge;
+import com.codahale.metrics.MetricRegistry;
+import dev.colocation.spark.catalog.ReadDecision.Verdict;
 import dev.colocation.spark.fs.ExecutorHosts;
-import dev.colocation.spark.fs.ReadCounters;
+import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
 import dev.colocation.spark.fs.ReadMetrics;
 import java.io.Serializable;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskFailedReason;
@@ -91,6 +94,23 @@ public final class ColocationPlugin implements SparkPlugin {
       } catch (Exception error) {
         // The next task's report carries these counts too; a query must not fail for its metrics.
         LOG.warn("cannot report what was read to the driver: {}", error.toString());
+      }
+    }
+  }
+
+  /** What an application has read and how its tables were read, for Spark's own metrics system. */
+  static final class DriverMetrics {
+    private static final List<String> READ = List.of("localBytes", "remoteBytes", "localFiles", "remoteFiles");
+
+    private DriverMetrics() {}
+
+    static void register(MetricRegistry registry) {
+      for (int index = 0; index < READ.size(); index++) {
+        int position = index;
+        registry.register(READ.get(index), (Gauge<Long>) () -> ReadMetrics.totals()[position]);
+      }
+      for (Verdict verdict : Verdict.values()) {
+        registry.register("verdict." + verdict.word(), (Gauge<Long>) verdict::total);
       }
     }
   }

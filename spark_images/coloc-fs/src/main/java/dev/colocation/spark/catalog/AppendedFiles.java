@@ -17,7 +17,7 @@ import java.util.TreeMap;
  * them is refused. All files of a batch are in the manifest of its last snapshot: it ends before a commit that removes files.
  */
 final class AppendedFiles {
-  /** Which changes no row: {@code dev.colocation.spark.write.Rewrite}. */
+  /** Which changes no row: {@code dev.colocation.spark.write.Change.Rewrite}. */
   private static final String COMPACTION = "compact";
 
   /** Files of a snapshot: their lengths by their paths. */

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.catalog.TableDefinition.ShownTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Names;
 import java.util.List;

@@ -2,6 +2,9 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.catalog.ColumnChanges.DroppedColumns;
+import dev.colocation.spark.catalog.NewestInStreams.NewestTables;
+import dev.colocation.spark.catalog.TableLoader.Moments;
 import dev.colocation.spark.cluster.ClusterTables;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;

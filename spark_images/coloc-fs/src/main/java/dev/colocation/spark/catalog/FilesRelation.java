@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.catalog.FileIndexes.ListedFiles;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.cluster.Types;

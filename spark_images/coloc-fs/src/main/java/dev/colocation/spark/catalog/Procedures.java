@@ -5,16 +5,17 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.Change.DropPartitions;
+import dev.colocation.spark.write.Change.RollBack;
 import dev.colocation.spark.write.Change;
-import dev.colocation.spark.write.CommitResult;
 import dev.colocation.spark.write.Commits;
-import dev.colocation.spark.write.CompactionResult;
-import dev.colocation.spark.write.DropPartitions;
-import dev.colocation.spark.write.RollBack;
+import dev.colocation.spark.write.FilesToMerge.CompactionResult;
+import dev.colocation.spark.write.Transaction.CommitResult;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteResult;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -25,12 +26,16 @@ import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -228,5 +233,51 @@ final class Procedures {
   private static RuntimeException unknownColumn(String what, List<String> columns) {
     return new ColocationException("partition: " + what + "; the table is partitioned by ("
         + (columns.isEmpty() ? "nothing" : String.join(", ", columns)) + ")").unchecked();
+  }
+
+  /**
+   * A procedure that answers with one row.
+   *
+   * @param given its parameters, in order
+   */
+  record TableProcedure(String name, String description, List<ProcedureParameter> given, Body body)
+      implements UnboundProcedure, BoundProcedure {
+
+    /** What it does. */
+    interface Body {
+      Answer call(InternalRow input) throws Exception;
+    }
+
+    /** One row. */
+    record Answer(StructType readSchema, InternalRow[] rows) implements LocalScan {
+      Answer(StructType schema, Object... values) {
+        this(schema, new InternalRow[] {new GenericInternalRow(values)});
+      }
+    }
+
+    @Override
+    public BoundProcedure bind(StructType input) {
+      return this;
+    }
+
+    @Override
+    public ProcedureParameter[] parameters() {
+      return given.toArray(ProcedureParameter[]::new);
+    }
+
+    @Override
+    public boolean isDeterministic() {
+      return false;
+    }
+
+    /** Errors keep their words: Spark's callers are Scala, which knows no checked exceptions. */
+    @Override
+    public Iterator<Scan> call(InternalRow input) {
+      try {
+        return List.<Scan>of(body.call(input)).iterator();
+      } catch (Exception error) {
+        throw ColocationException.unchecked(error);
+      }
+    }
   }
 }

@@ -9,10 +9,12 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
@@ -98,6 +100,41 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
       StructField plain = CharVarcharUtils.replaceCharVarcharWithStringInSchema(declared).apply(0);
       return new AttributeReference(
           column.name(), plain.dataType(), column.nullable(), plain.metadata(), column.exprId(), column.qualifier());
+    }
+  }
+
+  /**
+   * Puts a bucketed relation over the files of a micro-batch in the place of a {@link TableStream}: they are read, and joined
+   * without a shuffle, as those of a table are.
+   */
+  public static final class StreamAsFiles extends Rule<LogicalPlan> {
+    private static final Logger LOG = LoggerFactory.getLogger(StreamAsFiles.class);
+
+    @Override
+    public LogicalPlan apply(LogicalPlan plan) {
+      try {
+        return plan.transformUp(new Replacement());
+      } catch (LinkageError error) {
+        LOG.warn("this Spark's plans are not understood; tables of a ColocationCatalog cannot be read as streams", error);
+        return plan;
+      }
+    }
+
+    private static final class Replacement extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+      private static final long serialVersionUID = 1L;
+
+      @Override
+      public boolean isDefinedAt(LogicalPlan node) {
+        return node instanceof StreamingDataSourceV2ScanRelation scan && scan.stream() instanceof TableStream
+            && scan.startOffset().isDefined() && scan.endOffset().isDefined();
+      }
+
+      @Override
+      public LogicalPlan apply(LogicalPlan node) {
+        StreamingDataSourceV2ScanRelation scan = (StreamingDataSourceV2ScanRelation) node;
+        return ((TableStream) scan.stream()).rows(
+            scan.startOffset().get(), scan.endOffset().get(), CollectionConverters.asJava(scan.output()));
+      }
     }
   }
 }

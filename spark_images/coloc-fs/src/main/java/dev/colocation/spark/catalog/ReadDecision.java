@@ -5,8 +5,14 @@ import dev.colocation.spark.cluster.GroupObject;
 import dev.colocation.spark.cluster.Names;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
@@ -135,5 +141,150 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
 
   private static String named(GroupObject.UnstableBucket bucket) {
     return ("bucket " + bucket.bucket() + " " + bucket.reason() + ": " + bucket.message()).replaceAll("[: ]+$", "");
+  }
+
+  /**
+   * Whether every bucket of a group can be read now, as far as the operator's words tell; the rule and the words of {@code
+   * colocation/model/reader_rules.py}, against which it is tested.
+   *
+   * @param isWhole every bucket has a live replica
+   * @param message which have none; empty when all have one, or when the group's own reason says enough
+   */
+  record Liveness(boolean isWhole, String message) {
+    static final Liveness UNKNOWN = new Liveness(false, "");
+
+    private static final int MAX_NAMED_BUCKETS = 3;
+    private static final String COMPLETE = "complete";
+
+    /**
+     * Counts replicas on nodes of each bucket's row whose agents are ready, unless the status says that they are not complete.
+     *
+     * @param group of an operator whose words hold
+     * @param ready nodes whose agents are ready
+     */
+    static Liveness of(GroupObject group, Set<String> ready) {
+      List<List<String>> rows = group.buckets();
+      if (group.stable().isEmpty() || rows.isEmpty() || group.reason().equals("MarkedUnstable")) {
+        return UNKNOWN;
+      }
+      Map<Integer, Map<String, String>> told = group.unstableBuckets().stream().collect(
+          Collectors.toMap(GroupObject.UnstableBucket::bucket, GroupObject.UnstableBucket::replicas, (first, last) -> last));
+      List<Integer> dead = IntStream.range(0, rows.size()).boxed()
+          .filter(bucket -> rows.get(bucket).stream().noneMatch(node -> ready.contains(node)
+              && told.getOrDefault(bucket, Map.of()).getOrDefault(node, COMPLETE).equals(COMPLETE)))
+          .toList();
+      return dead.isEmpty() ? new Liveness(true, "") : new Liveness(false, "NoLiveReplica: " + listed(dead));
+    }
+
+    /** {@code bucket 3}, {@code buckets 0, 3, 5}, or {@code buckets 0, 1, 2 and 7 more}. */
+    private static String listed(List<Integer> buckets) {
+      String shown = buckets.stream().limit(MAX_NAMED_BUCKETS).map(String::valueOf).collect(Collectors.joining(", "));
+      int more = buckets.size() - MAX_NAMED_BUCKETS;
+      return (buckets.size() == 1 ? "bucket " : "buckets ") + shown + (more > 0 ? " and " + more + " more" : "");
+    }
+  }
+
+  /** What a {@link ReadDecision} comes to, in one word, and how often it was made in this application. */
+  public enum Verdict {
+    /** The table is read bucket by bucket. */
+    COLOCATED("colocated"),
+    /** Its group is not stable, and some bucket has no live replica. */
+    NOT_STABLE("notStable"),
+    /** The operator has given no sign of life for so long that nobody knows. */
+    OPERATOR_SILENT("operatorSilent"),
+    /** It is in no group, or not accepted. */
+    NO_GROUP("noGroup"),
+    /** Its files do not fit the group's schema. */
+    INCONSISTENT("inconsistent"),
+    /** The session asks for no colocated joins. */
+    DISABLED("disabled");
+
+    private final String word;
+    private final LongAdder count = new LongAdder();
+
+    Verdict(String word) {
+      this.word = word;
+    }
+
+    /** Its name in metrics. */
+    public String word() {
+      return word;
+    }
+
+    /** How often it was made since the application started. */
+    public long total() {
+      return count.sum();
+    }
+
+    void count() {
+      count.increment();
+    }
+
+    /** In local mode one JVM may run several applications one after the other. */
+    public static void clear() {
+      for (Verdict verdict : values()) {
+        verdict.count.reset();
+      }
+    }
+
+    static Verdict of(ReadDecision decision) {
+      if (decision.bucketed()) {
+        return COLOCATED;
+      }
+      String reason = decision.reason();
+      if (reason.startsWith(ReadDecision.SESSION_DISABLED)) {
+        return DISABLED;
+      }
+      if (reason.startsWith(ReadDecision.NO_GROUP)) {
+        return NO_GROUP;
+      }
+      if (reason.startsWith(ReadDecision.INCONSISTENT)) {
+        return INCONSISTENT;
+      }
+      return reason.startsWith(ReadDecision.NOT_STABLE + ": " + ReadDecision.SILENCE) ? OPERATOR_SILENT : NOT_STABLE;
+    }
+  }
+
+  /**
+   * Whether an application has more cores than a group has buckets; the rule and the words of {@code
+   * colocation/model/reader_rules.py}, against which it is tested.
+   */
+  static final class Parallelism {
+    private static final int DEFAULT_INSTANCES = 2;
+    private static final int MAX_DIGITS = 7;
+
+    private Parallelism() {}
+
+    /**
+     * The cores that an application's executors have together, by its configuration; 0 = it does not say. Only on Kubernetes:
+     * elsewhere the cluster decides. With dynamic allocation: the most that it may get.
+     *
+     * @param conf key to value; empty when it is not set
+     */
+    static int configuredCores(UnaryOperator<String> conf) {
+      if (!conf.apply("spark.master").strip().startsWith("k8s")) {
+        return 0;
+      }
+      int cores = whole(conf.apply("spark.executor.cores"), 1);
+      boolean isDynamic = conf.apply("spark.dynamicAllocation.enabled").strip().toLowerCase(Locale.ROOT).equals("true");
+      long executors = isDynamic
+          ? whole(conf.apply("spark.dynamicAllocation.maxExecutors"), 0)
+          : whole(conf.apply("spark.executor.instances"), DEFAULT_INSTANCES);
+      return (int) Math.min(cores * executors, Integer.MAX_VALUE);
+    }
+
+    private static int whole(String given, int otherwise) {
+      String text = given.strip();
+      if (text.isEmpty()) {
+        return otherwise;
+      }
+      return text.length() < MAX_DIGITS && text.chars().allMatch(one -> one >= '0' && one <= '9') ? Integer.parseInt(text) : 0;
+    }
+
+    /** What to say where a group has fewer buckets than the application has cores; empty otherwise. */
+    static String fewBuckets(String group, int buckets, int cores) {
+      return buckets >= cores ? "" : "group " + group + " has " + buckets + " buckets, the application " + cores
+          + " cores: at most " + buckets + " tasks scan a table at once";
+    }
   }
 }

@@ -3,7 +3,7 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.Types;
-import dev.colocation.spark.write.CompactionResult;
+import dev.colocation.spark.write.FilesToMerge.CompactionResult;
 import dev.colocation.spark.write.FilesToMerge;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteOptions;

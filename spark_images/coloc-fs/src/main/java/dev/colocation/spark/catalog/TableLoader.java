@@ -1,13 +1,17 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.catalog.ReadDecision.Parallelism;
+import dev.colocation.spark.catalog.ReadDecision.Verdict;
 import dev.colocation.spark.cluster.CharColumns;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.KubernetesApi;
 import dev.colocation.spark.cluster.Moment;
 import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -15,6 +19,7 @@ import java.util.Set;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 import org.slf4j.Logger;
@@ -158,5 +163,33 @@ final class TableLoader {
     Configuration configuration = SparkSession.active().sessionState().newHadoopConf();
     fileSystem.forEach(configuration::set);
     return configuration;
+  }
+
+  /**
+   * Which moment a query sees. Spark loads a query's tables one after the other, in one thread, and remembers them for as long
+   * as it analyzes the query; as long as it remembers one, the others are of the same moment.
+   */
+  static final class Moments {
+    private record Last(WeakReference<Object> query, Moment moment) {}
+
+    private final KubernetesApi api;
+    private final ThreadLocal<Last> last = new ThreadLocal<>();
+
+    Moments(KubernetesApi api) {
+      this.api = api;
+    }
+
+    /** The moment of the query that this thread analyzes; the present for its first table, and when it analyzes none. */
+    Moment current() {
+      // What Spark has loaded for the query: an object of the query's own, empty outside of analysis and before the first table.
+      var loaded = AnalysisContext.get().relationCache();
+      Last known = last.get();
+      if (known != null && known.query().get() == loaded && !loaded.isEmpty()) {
+        return known.moment();
+      }
+      Moment moment = new Moment(api);
+      last.set(new Last(new WeakReference<>(loaded), moment));
+      return moment;
+    }
   }
 }

@@ -1,6 +1,8 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.catalog.ReadAsFiles.StreamAsFiles;
 import dev.colocation.spark.catalog.StreamOffset.Position;
+import dev.colocation.spark.catalog.StreamOptions.StreamStart;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;
 import dev.colocation.spark.cluster.Moment;

@@ -1,8 +1,9 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.catalog.OptionsOfWrites.DefiningOptions;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.TableProperty;
-import dev.colocation.spark.write.ReplacedRows;
+import dev.colocation.spark.write.WriteOptions.ReplacedRows;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Arrays;

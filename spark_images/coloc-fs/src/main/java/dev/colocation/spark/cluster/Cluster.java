@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.CommitKey.CommitRecord;
+import dev.colocation.spark.cluster.KubernetesApi.ServerClock;
 import java.net.HttpURLConnection;
 import java.time.Instant;
 import java.util.List;
@@ -148,5 +150,23 @@ public final class Cluster {
 
   private static String path(String plural, String namespace, String name) {
     return KubernetesApi.collection(namespace, plural) + "/" + name;
+  }
+
+  /** The API server failed, or did not answer: what was asked of it may have been done, or may still be. */
+  public static final class NoAnswer extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    NoAnswer(String message) {
+      super(message);
+    }
+  }
+
+  /** The object was changed by someone else since it was read; this write did nothing. */
+  public static final class WriteConflict extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    WriteConflict(String message) {
+      super(message);
+    }
   }
 }

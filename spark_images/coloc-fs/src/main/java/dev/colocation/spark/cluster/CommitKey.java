@@ -1,5 +1,13 @@
 package dev.colocation.spark.cluster;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
 /**
  * By which a repeated commit is known: a table takes each version of a writer once.
  *
@@ -21,6 +29,60 @@ public record CommitKey(String writer, long version) {
     }
     if (version < 0 || version > MAX_VERSION) {
       throw new InvalidOption("version " + version + " of writer " + writer + "; allowed: 0 to " + MAX_VERSION);
+    }
+  }
+
+  /**
+   * An entry of {@code status.commits}: the newest version of a writer that the table took, and the snapshot that it became.
+   *
+   * @param json as the status has it, with what later versions wrote
+   */
+  public record CommitRecord(String writer, long version, long snapshotId, ObjectNode json) {
+    /** As {@code MAX_RECORDED_COMMITS} of {@code model/table.py}. */
+    static final int MAX_RECORDS = 100;
+
+    /** What is wrong with an object; empty when it is a record. */
+    static Optional<String> problem(JsonNode node, String where) {
+      if (!node.isObject()) {
+        return Optional.of(where + " is " + Snapshot.shown(node) + "; allowed: an object");
+      }
+      String writer = node.path("writer").isTextual() ? node.path("writer").asText() : "";
+      if (writer.isEmpty() || writer.codePointCount(0, writer.length()) > CommitKey.MAX_WRITER_CHARACTERS) {
+        return Optional.of(where + ".writer is " + Snapshot.shown(node.path("writer")) + "; allowed: 1 to "
+            + CommitKey.MAX_WRITER_CHARACTERS + " characters");
+      }
+      for (String name : List.of("version", "snapshotId")) {
+        if (!Snapshot.isCount(node.path(name))) {
+          return Optional.of(where + "." + name + " is " + Snapshot.shown(node.path(name)) + "; allowed: 0 to "
+              + CommitKey.MAX_VERSION);
+        }
+      }
+      return Optional.empty();
+    }
+
+    /** An object without a {@link #problem}. */
+    public static CommitRecord of(JsonNode node) {
+      return new CommitRecord(
+          node.path("writer").asText(), node.path("version").asLong(), node.path("snapshotId").asLong(), (ObjectNode) node);
+    }
+
+    /** The record of a new commit. */
+    public static CommitRecord of(CommitKey key, long snapshotId) {
+      return of(JsonNodeFactory.instance.objectNode()
+          .put("writer", key.writer()).put("version", key.version()).put("snapshotId", snapshotId));
+    }
+
+    /** The records after a commit, the newest first: one per writer, at most {@link #MAX_RECORDS}. */
+    public static List<CommitRecord> with(CommitRecord newest, List<CommitRecord> before) {
+      List<CommitRecord> kept = new ArrayList<>(List.of(newest));
+      before.stream().filter(record -> !record.writer().equals(newest.writer())).limit(MAX_RECORDS - 1L).forEach(kept::add);
+      return List.copyOf(kept);
+    }
+
+    /** The commit of this key, or of a later version of its writer. */
+    public static Optional<CommitRecord> find(List<CommitRecord> records, CommitKey key) {
+      return records.stream()
+          .filter(record -> record.writer().equals(key.writer()) && record.version() >= key.version()).findFirst();
     }
   }
 }

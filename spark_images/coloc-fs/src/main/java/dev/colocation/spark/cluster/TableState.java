@@ -1,6 +1,7 @@
 package dev.colocation.spark.cluster;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.cluster.CommitKey.CommitRecord;
 import dev.colocation.spark.fs.Manifest;
 import java.time.Duration;
 import java.util.ArrayList;

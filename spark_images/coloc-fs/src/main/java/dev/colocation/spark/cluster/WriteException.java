@@ -108,4 +108,40 @@ public class WriteException extends SparkRuntimeException {
       super(reason, message, null);
     }
   }
+
+  /** An option of a write that cannot be taken; says what was given and what is allowed. Nothing was written. */
+  public static final class InvalidOption extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public InvalidOption(String message) {
+      super("InvalidOption", message, null);
+    }
+  }
+
+  /** None of the agents gave what was asked for; the message says what each one said. */
+  public static final class NoAgentAnswers extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public NoAgentAnswers(String message) {
+      super("NoAgentAnswers", message, null);
+    }
+  }
+
+  /** Fewer nodes than a majority of a bucket's replicas took a file; the message says why, node by node. */
+  public static final class ReplicasMissing extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public ReplicasMissing(String message) {
+      super("ReplicasMissing", message, null);
+    }
+  }
+
+  /** The rows do not fit the table; names every difference with what was given and what is expected. */
+  public static final class SchemaMismatch extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public SchemaMismatch(String message) {
+      super("SchemaMismatch", message, null);
+    }
+  }
 }

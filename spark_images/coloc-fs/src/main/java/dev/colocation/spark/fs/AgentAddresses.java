@@ -2,8 +2,12 @@ package dev.colocation.spark.fs;
 
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.colocation.spark.fs.AgentFailure.AgentRefused;
+import dev.colocation.spark.fs.CredentialFile.RenewedFile;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
@@ -77,5 +81,103 @@ public final class AgentAddresses {
     String now = current().getOrDefault(node, told);
     List<String> allowed = Stream.of(told, now).distinct().filter(AgentHttp::isAllowed).toList();
     return allowed.isEmpty() ? List.of(told) : allowed;
+  }
+
+  /** One node's agent, wherever it listens by now. Not safe to share between threads. */
+  public static final class AgentAddress {
+    /** A request to the agent at a URL. */
+    interface Call<T> {
+      T at(String url) throws IOException;
+    }
+
+    private final AgentAddresses known;
+    private final String node;
+    private final String told;
+    private final boolean isReady;
+    private final boolean failedLately;
+    private int failures;
+
+    /**
+     * @param told the agent's URL when the query was planned
+     * @param isReady whether the operator said so when it wrote last: no operator tells of an agent that came back
+     */
+    public AgentAddress(AgentAddresses known, String node, String told, boolean isReady) {
+      this.known = known;
+      this.node = node;
+      this.told = told;
+      this.isReady = isReady;
+      failedLately = RecentFailures.OF_THIS_JVM.failedLately(url());
+    }
+
+    public String node() {
+      return node;
+    }
+
+    /** Where the next request goes: an address that did not fail lately, else one after the other. */
+    String url() {
+      List<String> urls = known.of(node, told);
+      return urls.stream()
+          .filter(url -> !RecentFailures.OF_THIS_JVM.failedLately(url))
+          .findFirst()
+          .orElse(urls.get(failures % urls.size()));
+    }
+
+    public boolean isReady() {
+      return isReady;
+    }
+
+    /** Whether it had failed lately when this was made: agents are sorted by it, while other tasks go on learning. */
+    public boolean failedLately() {
+      return failedLately;
+    }
+
+    /** Sends a request, and remembers for this JVM whether the agent answered there. */
+    <T> T call(Call<T> request) throws IOException {
+      String url = url();
+      try {
+        T answer = request.at(url);
+        RecentFailures.OF_THIS_JVM.answered(url);
+        return answer;
+      } catch (InterruptedIOException error) {
+        throw error;
+      } catch (IOException error) {
+        if (mayPass(error)) {
+          RecentFailures.OF_THIS_JVM.failed(url);
+          failures++;
+        }
+        throw error;
+      }
+    }
+
+    /** Whether another attempt at an agent may succeed: it did not answer, or refused for now. */
+    static boolean mayPass(IOException error) {
+      return !(error instanceof AgentRefused refused) || refused.isTransient();
+    }
+  }
+
+  /**
+   * Agents that did not answer lately. A node that hangs costs a time limit once, not once per file: until some time has
+   * passed the other replicas of its buckets are asked first.
+   */
+  static final class RecentFailures {
+    /** The one instance of a JVM: all tasks of an executor learn from each other. */
+    static final RecentFailures OF_THIS_JVM = new RecentFailures();
+
+    static final Duration MEMORY = Duration.ofSeconds(30);
+
+    private final Map<String, Long> failedAtNanos = new ConcurrentHashMap<>();
+
+    void failed(String url) {
+      failedAtNanos.put(url, System.nanoTime());
+    }
+
+    void answered(String url) {
+      failedAtNanos.remove(url);
+    }
+
+    boolean failedLately(String url) {
+      Long failedAt = failedAtNanos.get(url);
+      return failedAt != null && System.nanoTime() - failedAt < MEMORY.toNanos();
+    }
   }
 }

@@ -1,6 +1,9 @@
 package dev.colocation.spark.fs;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.colocation.spark.fs.AgentFailure.AgentRefused;
+import dev.colocation.spark.fs.CredentialFile.RenewedFile;
+import dev.colocation.spark.fs.Transfer.RangeTarget;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.URI;

@@ -9,6 +9,9 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import org.apache.hadoop.fs.BlockLocation;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
@@ -145,5 +148,30 @@ public final class ExecutorHosts extends SparkListener {
   @Override
   public void onExecutorRemoved(SparkListenerExecutorRemoved removed) {
     remove(removed.executorId());
+  }
+
+  /**
+   * A file whose hosts are looked up whenever Spark asks, that is for each query: executors come and go after the table was
+   * listed.
+   */
+  public static final class ColocFileStatus extends LocatedFileStatus {
+    private static final long serialVersionUID = 1L;
+
+    private final transient Settings.Group group;
+    private final transient int bucket;
+
+    public ColocFileStatus(FileStatus status, Settings.Group group, int bucket) {
+      super(status, null);
+      this.group = group;
+      this.bucket = bucket;
+    }
+
+    @Override
+    public BlockLocation[] getBlockLocations() {
+      String[] hosts = group == null
+          ? new String[0]
+          : ExecutorHosts.OF_THIS_DRIVER.of(group, bucket);
+      return new BlockLocation[] {new BlockLocation(hosts, hosts, 0, getLen())};
+    }
   }
 }

@@ -1,5 +1,9 @@
 package dev.colocation.spark.fs;
 
+import dev.colocation.spark.fs.AgentAddresses.AgentAddress;
+import dev.colocation.spark.fs.ReplicaReader.Absence;
+import dev.colocation.spark.fs.ReplicaReader.Rounds;
+import dev.colocation.spark.fs.Transfer.RangeTarget;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InterruptedIOException;

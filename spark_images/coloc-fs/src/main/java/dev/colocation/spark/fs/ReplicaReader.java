@@ -1,14 +1,19 @@
 package dev.colocation.spark.fs;
 
+import dev.colocation.spark.fs.AgentAddresses.AgentAddress;
+import dev.colocation.spark.fs.AgentFailure.AgentRefused;
+import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
 import java.io.Closeable;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.channels.ClosedByInterruptException;
+import java.nio.file.NoSuchFileException;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Collectors;
 
 /**
@@ -111,6 +116,71 @@ public final class ReplicaReader implements Closeable {
   public void close() throws IOException {
     for (Replica replica : replicas) {
       replica.close();
+    }
+  }
+
+  /** Rounds over all replicas, with pauses that grow between them, until a time is over. Counts from the first round's end. */
+  static final class Rounds {
+    private static final long FIRST_DELAY_MILLIS = 200;
+    private static final long MAX_DELAY_MILLIS = 5000;
+
+    private final long startedAt = System.nanoTime();
+    private final Duration deadline;
+    private long giveUpAt;
+    private long delayMillis = FIRST_DELAY_MILLIS;
+
+    Rounds(Duration deadline) {
+      this.deadline = deadline;
+    }
+
+    /** Waits before another round; false, at once, when the time is over. */
+    boolean waitForAnother() throws InterruptedIOException {
+      long now = System.nanoTime();
+      giveUpAt = giveUpAt == 0 ? now + deadline.toNanos() : giveUpAt;
+      if (now + delayMillis * 1_000_000 > giveUpAt) {
+        return false;
+      }
+      try {
+        Thread.sleep(ThreadLocalRandom.current().nextLong(delayMillis / 2, delayMillis + 1));
+      } catch (InterruptedException error) {
+        Thread.currentThread().interrupt();
+        throw (InterruptedIOException) new InterruptedIOException("interrupted while waiting to read").initCause(error);
+      }
+      delayMillis = Math.min(2 * delayMillis, MAX_DELAY_MILLIS);
+      return true;
+    }
+
+    /** For error messages: how long it has been tried. */
+    String tried() {
+      long seconds = Math.round((System.nanoTime() - startedAt) / 1e9);
+      return "Tried for " + seconds + " s (spark.colocation.retrySeconds=" + deadline.toSeconds() + ")";
+    }
+  }
+
+  /**
+   * Collects what was said of one file. Where every place says that it has none, the file is gone, which another attempt does not
+   * change; while one is away, nobody knows.
+   */
+  static final class Absence {
+    /** For error messages: why files go, and what to do. */
+    static final String CAUSE = "Its table was dropped while the query ran (`colocation recover` brings it back), or its snapshot is "
+        + "older than the table's retention keeps: run the query again. If that fails too, copies were lost: see the group's "
+        + "unstable buckets: kubectl get colocationgroups -o wide";
+
+    private boolean isSaid;
+    private boolean isDenied;
+
+    /** One more place failed to give the file. */
+    void add(IOException failure) {
+      boolean isAbsent = failure instanceof NoSuchFileException || failure instanceof FileNotFoundException
+          || failure instanceof AgentRefused refused && refused.isNotThere();
+      isSaid |= isAbsent;
+      isDenied |= !isAbsent;
+    }
+
+    /** Whether all places that were asked, and at least one was, have no such file. */
+    boolean isCertain() {
+      return isSaid && !isDenied;
     }
   }
 }

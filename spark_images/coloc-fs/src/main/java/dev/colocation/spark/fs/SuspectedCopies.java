@@ -1,5 +1,6 @@
 package dev.colocation.spark.fs;
 
+import dev.colocation.spark.fs.Replica.RemoteReplica;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Comparator;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.plan;
 
+import dev.colocation.spark.plan.SortedFilesRdd.OrderedBucket;
 import java.util.Arrays;
 import java.util.Comparator;
 import org.apache.spark.TaskContext;

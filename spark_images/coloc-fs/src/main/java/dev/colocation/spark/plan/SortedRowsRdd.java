@@ -1,5 +1,8 @@
 package dev.colocation.spark.plan;
 
+import dev.colocation.spark.plan.RowMerge.RowStream;
+import dev.colocation.spark.plan.RowMerge.SortPrefix;
+import dev.colocation.spark.plan.SortedFilesRdd.OrderedBucket;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;

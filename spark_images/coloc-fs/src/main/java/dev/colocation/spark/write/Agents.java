@@ -1,7 +1,9 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
 import dev.colocation.spark.fs.AgentClient;
 import dev.colocation.spark.fs.AgentFailure;
+import dev.colocation.spark.write.Destination.AgentAccess;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.file.Path;

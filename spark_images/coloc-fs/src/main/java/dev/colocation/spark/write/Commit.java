@@ -3,20 +3,26 @@ package dev.colocation.spark.write;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.Cluster.NoAnswer;
+import dev.colocation.spark.cluster.Cluster.WriteConflict;
 import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.CommitKey.CommitRecord;
 import dev.colocation.spark.cluster.CommitKey;
-import dev.colocation.spark.cluster.CommitRecord;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.NoAnswer;
 import dev.colocation.spark.cluster.RetainedHistory;
 import dev.colocation.spark.cluster.SchemaEvolution;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.Timer;
-import dev.colocation.spark.cluster.WriteConflict;
+import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.Change.Mode;
+import dev.colocation.spark.write.Change.NewFiles;
+import dev.colocation.spark.write.Change.Overtaken;
+import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
+import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
@@ -350,5 +356,51 @@ final class Commit {
       return true;
     }
     throw unknown(ours.snapshot(), "snapshot " + current.snapshotId() + " is there", null);
+  }
+
+  /** Answers that were lost since a commit began: whether there are any, and how long the API server was asked. */
+  static final class Doubt {
+    /** How long the API server is asked whether a commit whose answer was lost has happened. */
+    static final Duration ANSWER_DEADLINE = Duration.ofSeconds(120);
+
+    private static final Duration FIRST_WAIT = Duration.ofMillis(500);
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(5);
+
+    private final Timer timer;
+    private NoAnswer cause;
+    private long since;
+    private Duration wait = FIRST_WAIT;
+
+    Doubt(Timer timer) {
+      this.timer = timer;
+    }
+
+    /** Whether an answer was lost. */
+    boolean exists() {
+      return cause != null;
+    }
+
+    /** Why the first one was lost. */
+    NoAnswer cause() {
+      return cause;
+    }
+
+    /** Another answer was lost. */
+    void add(NoAnswer lost) {
+      if (cause == null) {
+        cause = lost;
+        since = timer.nanos();
+      }
+    }
+
+    /** Waits before the next question, each time twice as long; false when the deadline has passed. */
+    boolean waitForAnother() {
+      if (timer.nanos() - since >= ANSWER_DEADLINE.toNanos()) {
+        return false;
+      }
+      timer.sleep(wait);
+      wait = wait.multipliedBy(2).compareTo(LONGEST_WAIT) < 0 ? wait.multipliedBy(2) : LONGEST_WAIT;
+      return true;
+    }
   }
 }

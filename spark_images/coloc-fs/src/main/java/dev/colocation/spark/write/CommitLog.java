@@ -3,6 +3,7 @@ package dev.colocation.spark.write;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.colocation.spark.write.Transaction.CommitResult;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;

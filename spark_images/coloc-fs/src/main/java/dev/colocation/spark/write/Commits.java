@@ -2,6 +2,8 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.FileSender.SentFile;
+import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
 import java.util.List;
 import java.util.Optional;

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.fs.Settings;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
@@ -18,5 +19,25 @@ public record Destination(
   public Destination {
     buckets = buckets.stream().map(List::copyOf).toList();
     agents = Map.copyOf(agents);
+  }
+
+  /**
+   * How agents are asked: files that drivers and executors have in the same places.
+   *
+   * @param tokenFile the ServiceAccount token for agents
+   * @param authorityFile the agents' CA, PEM
+   * @param retrySeconds how long an agent that does not answer is tried; 0 = once
+   */
+  public record AgentAccess(String tokenFile, String authorityFile, int retrySeconds) implements Serializable {
+    /** An agent's pod is replaced within it, its image pulled and its first scan done. */
+    private static final String DEFAULT_RETRY_SECONDS = "90";
+
+    /** What the {@code fs.coloc.*} options of a table say; see {@link Settings}. */
+    public static AgentAccess of(Map<String, String> fileSystem) {
+      return new AgentAccess(
+          fileSystem.getOrDefault(Settings.TOKEN_FILE, Settings.DEFAULT_TOKEN_FILE),
+          fileSystem.getOrDefault(Settings.AUTHORITY_FILE, Settings.DEFAULT_AUTHORITY_FILE),
+          Integer.parseInt(fileSystem.getOrDefault(Settings.READ_DEADLINE, DEFAULT_RETRY_SECONDS).trim()));
+    }
   }
 }

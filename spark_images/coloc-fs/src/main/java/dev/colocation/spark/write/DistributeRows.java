@@ -1,8 +1,10 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.CommitKey;
-import dev.colocation.spark.cluster.InvalidOption;
 import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import dev.colocation.spark.write.ReadSnapshot.StaleReads;
+import dev.colocation.spark.write.WriteTarget.Writable;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;

@@ -1,9 +1,17 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
+import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.FileSender.FilesOnTheirWay;
+import dev.colocation.spark.write.FileSender.SentFile;
+import dev.colocation.spark.write.ParquetFiles.LocalFile;
 import dev.colocation.spark.write.RowFields.Field;
+import dev.colocation.spark.write.RowFields.RowOrder;
 import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,7 +28,9 @@ import org.apache.spark.sql.catalyst.expressions.Length;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -249,5 +259,56 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   @Override
   public void close() {
     onTheirWay.close();
+  }
+
+  /**
+   * All that a write's tasks need; travels to the executors.
+   *
+   * @param loadId 8 hex digits, new for each write
+   * @param isCompaction its rows are committed ones, which stay as they are
+   */
+  record FilePlan(String loadId, RowFields fields, ParquetFiles parquet, Destination destination, boolean isCompaction)
+      implements DataWriterFactory, StreamingDataWriterFactory, Serializable {
+
+    @Override
+    public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
+      TaskContext context = TaskContext.get();
+      return new FileWriterTask(this, context == null ? taskId : context.taskAttemptId());
+    }
+
+    @Override
+    public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
+      return createWriter(partitionId, taskId);
+    }
+  }
+
+  /**
+   * What a task says to the driver: the files that it has sent, or why it gave up. A task that gives up ends well for Spark, which
+   * would else run it again: rows do not change, and the sender has already tried for long enough.
+   *
+   * @param refusal null when there is none
+   */
+  record TaskFiles(List<SentFile> sent, WriteException refusal) implements WriterCommitMessage {
+    TaskFiles {
+      sent = List.copyOf(sent);
+    }
+
+    /**
+     * The files of all tasks.
+     *
+     * @throws SchemaMismatch when the rows do not fit the table
+     * @throws ReplicasMissing when a majority of a bucket's nodes did not take a file
+     */
+    static List<SentFile> sent(WriterCommitMessage[] messages) {
+      List<SentFile> sent = new ArrayList<>();
+      for (WriterCommitMessage message : messages) {
+        TaskFiles task = (TaskFiles) message;
+        if (task.refusal != null) {
+          throw task.refusal;
+        }
+        sent.addAll(task.sent);
+      }
+      return sent;
+    }
   }
 }

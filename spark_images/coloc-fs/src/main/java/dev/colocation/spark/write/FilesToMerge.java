@@ -1,7 +1,11 @@
 package dev.colocation.spark.write;
 
+import com.fasterxml.jackson.annotation.JsonProperty;
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.Change.Rewrite;
+import dev.colocation.spark.write.FilesToMerge.CompactionResult;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -9,6 +13,8 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The files of a compaction. Their rows are written as those of any other query; the write knows by an option ({@link
@@ -91,5 +97,65 @@ public record FilesToMerge(List<DataFile> files) {
     Map<Unit, Long> rows = new HashMap<>();
     files.forEach(file -> rows.merge(Unit.of(file), file.rows(), Long::sum));
     return rows;
+  }
+
+  /**
+   * What a compaction committed; all zero but {@code snapshotId} when there was nothing to do.
+   *
+   * @param partitions of which files were rewritten
+   * @param filesBefore files that were merged
+   * @param filesAfter what they became
+   * @param rows in those files
+   * @param bytes of the new files, one replica
+   * @param snapshotId the table's newest snapshot; 0 = it holds no rows yet
+   * @param replicasMissing copies of new files that the operator has yet to make
+   */
+  public record CompactionResult(
+      long partitions, @JsonProperty("files_before") long filesBefore, @JsonProperty("files_after") long filesAfter, long rows,
+      long bytes, @JsonProperty("snapshot_id") long snapshotId, @JsonProperty("replicas_missing") int replicasMissing) {
+
+    /** Of a table whose newest snapshot has nothing to merge. */
+    public static CompactionResult nothing(long snapshotId) {
+      return new CompactionResult(0, 0, 0, 0, 0, snapshotId, 0);
+    }
+  }
+
+  /** The compaction that {@code spec.compaction} asks for after a write. */
+  static final class AutomaticCompaction {
+    private static final Logger LOG = LoggerFactory.getLogger(AutomaticCompaction.class);
+    private static final int MAX_FAILURE_CHARACTERS = 500;
+
+    private AutomaticCompaction() {}
+
+    /**
+     * How it went.
+     *
+     * @param result null = nothing was asked for, or to be done
+     * @param failure empty = none
+     */
+    record Outcome(CompactionResult result, String failure) {
+      static final Outcome NONE = new Outcome(null, "");
+    }
+
+    /** The write is committed: whatever goes wrong here is a warning in the log and in the write's result, never an error. */
+    static Outcome after(WriteTarget target, TableState table) {
+      try {
+        if (!table.compactsAfterWrites()) {
+          return Outcome.NONE;
+        }
+        CompactionResult done = target.compaction().run(table.maxFilesPerBucket());
+        return done.filesBefore() == 0 ? Outcome.NONE : new Outcome(done, "");
+      } catch (Exception | LinkageError error) {
+        LOG.warn("the load of {} is committed; not compacted", target.name(), error);
+        return new Outcome(null, said(error));
+      }
+    }
+
+    /** The error's type, unless its message begins with one, and the beginning of that, in one line. */
+    private static String said(Throwable error) {
+      String text = String.valueOf(error.getMessage()).replaceAll("\\s+", " ");
+      String type = error instanceof WriteException ? "" : error.getClass().getSimpleName() + ": ";
+      return type + text.substring(0, Math.min(text.length(), MAX_FAILURE_CHARACTERS));
+    }
   }
 }

@@ -1,8 +1,8 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.Cluster.NoAnswer;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.GroupObject;
-import dev.colocation.spark.cluster.NoAnswer;
 import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.Timer;
 import dev.colocation.spark.cluster.WriteException;

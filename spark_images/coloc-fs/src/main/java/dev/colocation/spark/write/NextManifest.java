@@ -14,6 +14,7 @@ import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;
+import dev.colocation.spark.write.Change.Overtaken;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -1,8 +1,13 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
 import java.util.Optional;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Which snapshot of a table a relation reads. After a restore of etcd another snapshot may have the same id, and another manifest.
@@ -38,5 +43,37 @@ public record ReadSnapshot(String folder, long id, String manifest, boolean isPi
   /** The table's name, which its folder's ends with a part of the uid. */
   public String table() {
     return folder.substring(folder.indexOf('/') + 1, folder.lastIndexOf('-'));
+  }
+
+  /**
+   * A statement that replaces rows of a table which it reads, too. A DataFrame that was made before, and {@code REPLACE TABLE …
+   * AS}, which begins after its query was analyzed, may have read an older snapshot than the one that they replace: rows that
+   * were committed between the two would be lost.
+   */
+  static final class StaleReads {
+    private StaleReads() {}
+
+    /**
+     * Refuses a query that read the target when it was older, also when it, or a part of it, is cached by now. Older snapshots
+     * that were asked for are no mistake.
+     *
+     * @throws WriteException.LoadConflict (unchecked) saying which snapshot was read, and which one is the newest
+     */
+    static void refuse(LogicalPlan query, WriteTarget target) {
+      if (query instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation files) {
+        ReadSnapshot.of(files).filter(read -> !read.isPinned() && read.folder().equals(target.folder()))
+            .filter(read -> read.id() != target.snapshotId() || !read.manifest().equals(target.manifestSha256()))
+            .ifPresent(read -> {
+              throw new WriteException.LoadConflict("table " + target.namespace() + "." + target.table()
+                  + " was read as of snapshot " + read.id() + ", and by now it has snapshot " + target.snapshotId()
+                  + ", whose rows would be lost. Nothing was changed; start it again");
+            });
+      }
+      if (query instanceof InMemoryRelation cached) {
+        refuse(cached.cacheBuilder().logicalPlan(), target);
+      }
+      CollectionConverters.asJava(query.children()).forEach(child -> refuse(child, target));
+      CollectionConverters.asJava(query.subqueries()).forEach(subquery -> refuse(subquery, target));
+    }
   }
 }

@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
 import dev.colocation.spark.fs.Manifest;
 import java.util.List;
 

@@ -1,14 +1,40 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import dev.colocation.spark.options.KnownOptions.Way;
+import dev.colocation.spark.options.KnownOptions;
+import dev.colocation.spark.write.Change.Mode;
+import dev.colocation.spark.write.Change.NewFiles;
+import dev.colocation.spark.write.FileSender.SentFile;
+import dev.colocation.spark.write.FileWriterTask.FilePlan;
+import dev.colocation.spark.write.FileWriterTask.TaskFiles;
+import dev.colocation.spark.write.FilesToMerge.AutomaticCompaction;
+import dev.colocation.spark.write.Transaction.CommitResult;
+import dev.colocation.spark.write.WriteOptions.ReplacedRows;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.UUID;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
+import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What a statement asks for, as Spark tells it step by step. */
 public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
@@ -73,5 +99,152 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   @Override
   public TableWrite build() {
     return new TableWrite(target, info, mode, replaced);
+  }
+
+  /** One write of a table: its tasks' files become one commit, or nothing. {@link DistributeRows} brings the rows into order. */
+  static final class TableWrite implements Write {
+    private static final Logger LOG = LoggerFactory.getLogger(TableWrite.class);
+    private static final int LOAD_ID_DIGITS = 8;
+
+    private final WriteTarget target;
+    private final LogicalWriteInfo info;
+    private final Mode mode;
+    private final Optional<List<Map<String, String>>> replaced;
+    private final WriteOptions options;
+    private final Transaction transaction;
+    private final RowFields fields;
+
+    TableWrite(WriteTarget target, LogicalWriteInfo info, Mode mode, Optional<List<Map<String, String>>> replaced) {
+      this.target = target;
+      this.info = info;
+      this.mode = mode;
+      this.replaced = replaced;
+      options = WriteOptions.of(info.options());
+      transaction = target.begin();
+      fields = RowFields.match(target.name(), target.layout(transaction), info.schema());
+    }
+
+    @Override
+    public String description() {
+      return target.name() + " (" + mode.label() + ")";
+    }
+
+    @Override
+    public CustomMetric[] supportedCustomMetrics() {
+      return WriteMetrics.all();
+    }
+
+    @Override
+    public BatchWrite toBatch() {
+      take(Way.WRITE);
+      return new Batch();
+    }
+
+    @Override
+    public StreamingWrite toStreaming() {
+      take(Way.STREAM_WRITE);
+      return new Stream();
+    }
+
+    /** What a rule takes out of the options, and has not, was not done. */
+    private void take(Way way) {
+      CaseInsensitiveStringMap given = info.options();
+      KnownOptions.refusal(way, given.asCaseSensitiveMap().keySet()).ifPresent(refusal -> {
+        throw new InvalidOption(refusal);
+      });
+      if (given.containsKey(ReplacedRows.WHERE)) {
+        throw new InvalidOption(ReplacedRows.WHERE + " is done by a rule that this session lacks: start the application with "
+            + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions");
+      }
+      // A stream comes here with each epoch.
+      Consumer<String> log = way == Way.WRITE ? LOG::warn : LOG::info;
+      KnownOptions.withoutEffect(way, given.keySet()).forEach(line -> log.accept(target.name() + ": " + line));
+    }
+
+    private FilePlan files() {
+      String loadId = UUID.randomUUID().toString().substring(0, LOAD_ID_DIGITS);
+      return new FilePlan(loadId, fields, ParquetFiles.prepare(fields.fileSchema()), transaction.destination(),
+          options.merged().isPresent());
+    }
+
+    private void commit(Transaction begun, WriterCommitMessage[] messages, Optional<CommitKey> key) {
+      List<SentFile> sent = TaskFiles.sent(messages);
+      if (target.staging().isPresent()) {
+        target.staging().get().take(begun, sent, key);
+        return;
+      }
+      WriteResult result = committed(begun, sent, key);
+      options.id().ifPresent(result::keep);
+    }
+
+    private WriteResult committed(Transaction begun, List<SentFile> sent, Optional<CommitKey> key) {
+      boolean replacesNothing = mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS;
+      if (sent.isEmpty() && replacesNothing && options.merged().isEmpty()) {
+        LOG.info("{}: no rows, nothing is committed", description());
+        long there = begun.table().snapshotId();
+        CommitLog.add(new CommitLog.Entry(target.name(), mode.label(), 0, 0, there, false));
+        return WriteResult.nothing(there);
+      }
+      List<DataFile> files = sent.stream().map(SentFile::file).toList();
+      CommitResult done = Commits.commit(target.name(), begun, change(files, begun.destination().buckets().size()), sent, key);
+      boolean isMerge = options.merged().isPresent();
+      return WriteResult.of(
+          done, files, isMerge ? AutomaticCompaction.Outcome.NONE : AutomaticCompaction.after(target, begun.table()));
+    }
+
+    private Change change(List<DataFile> files, int buckets) {
+      return options.merged().isPresent()
+          ? options.merged().get().replacedBy(files, buckets) : new NewFiles(mode, files, buckets, replaced);
+    }
+
+    /** An INSERT or the like. An overwrite replaces what the query has read, and nothing that came after it. */
+    private final class Batch implements BatchWrite {
+      @Override
+      public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+        return files();
+      }
+
+      @Override
+      public void commit(WriterCommitMessage[] messages) {
+        boolean isOverwrite = mode != Mode.APPEND && target.staging().isEmpty();
+        TableWrite.this.commit(
+            isOverwrite ? transaction.startedOn(target.snapshotId(), target.manifestSha256()) : transaction, messages,
+            options.key());
+      }
+
+      /** Files that were sent are in no manifest, and are collected as garbage. */
+      @Override
+      public void abort(WriterCommitMessage[] messages) {
+        LOG.warn("{} was given up; nothing was changed", description());
+      }
+
+      @Override
+      public String toString() {
+        return description();
+      }
+    }
+
+    /** An epoch of a stream: committed once, however often it is tried. */
+    private final class Stream implements StreamingWrite {
+      @Override
+      public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
+        return files();
+      }
+
+      @Override
+      public void commit(long epoch, WriterCommitMessage[] messages) {
+        TableWrite.this.commit(transaction, messages, Optional.of(new CommitKey(info.queryId(), epoch)));
+      }
+
+      @Override
+      public void abort(long epoch, WriterCommitMessage[] messages) {
+        LOG.warn("{}: epoch {} was given up; nothing was changed", description(), epoch);
+      }
+
+      @Override
+      public String toString() {
+        return description();
+      }
+    }
   }
 }

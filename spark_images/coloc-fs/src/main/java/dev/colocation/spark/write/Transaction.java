@@ -1,15 +1,23 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.Cluster.NoAnswer;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.ClusterApi;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.NoAnswer;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.Timer;
+import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
+import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.Change.Mode;
+import dev.colocation.spark.write.Change.RollBack;
+import dev.colocation.spark.write.Commit.Doubt;
+import dev.colocation.spark.write.Destination.AgentAccess;
+import dev.colocation.spark.write.FileSender.SentFile;
+import dev.colocation.spark.write.WriteResult.Substitute;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashSet;
@@ -200,4 +208,20 @@ public final class Transaction {
           + "; not sent: " + missing.stream().map(DataFile::path).sorted().toList());
     }
   }
+
+  /**
+   * What a commit did.
+   *
+   * @param snapshotId the table's new snapshot; of one that was committed before, that one
+   * @param rows that this commit added, as {@code files} and {@code bytes}: 0 when it was committed before
+   * @param bytes of one replica
+   * @param replicasMissing copies of new files that the operator has yet to make
+   * @param substitutes where copies lie meanwhile
+   * @param removed the committed files that went, as far as the change had to know them; none of an overwrite of everything
+   * @param manifestSha256 of the snapshot; empty when it was committed before, and the table does not list it any more
+   * @param wasCommittedBefore whether the table had it already, by its {@link CommitKey}; then nothing was changed
+   */
+  public record CommitResult(
+      long snapshotId, long rows, long files, long bytes, int replicasMissing, List<Substitute> substitutes,
+      List<DataFile> removed, String manifestSha256, boolean wasCommittedBefore) {}
 }

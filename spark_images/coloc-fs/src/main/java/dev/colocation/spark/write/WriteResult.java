@@ -5,6 +5,9 @@ import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.write.FilesToMerge.AutomaticCompaction;
+import dev.colocation.spark.write.FilesToMerge.CompactionResult;
+import dev.colocation.spark.write.Transaction.CommitResult;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -68,4 +71,14 @@ public record WriteResult(
       throw new IllegalStateException("a record of numbers and texts is always JSON", error);
     }
   }
+
+  /**
+   * Copies that lie elsewhere than the map says, until the operator has made those of the map.
+   *
+   * @param away the map's node that did not take them
+   * @param node the one that did
+   * @param files how many
+   * @param reason why the map's node did not
+   */
+  public record Substitute(int bucket, String away, String node, int files, String reason) {}
 }

@@ -5,6 +5,9 @@ import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.Destination.AgentAccess;
+import dev.colocation.spark.write.FileSender.SentFile;
+import dev.colocation.spark.write.FilesToMerge.CompactionResult;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -62,5 +65,17 @@ public record WriteTarget(
 
   TableLayout layout(Transaction transaction) {
     return staging.map(Staging::layout).orElseGet(() -> TableLayout.of(transaction.table()));
+  }
+
+  /** A table of the catalog that statements write to, as they were analyzed with it. */
+  public interface Writable {
+    /** How files are laid out. */
+    TableLayout layout();
+
+    /** Of the group's map, as far as it was known then: what tasks are planned by. Each row's bucket is computed as files are written. */
+    int plannedBuckets();
+
+    /** What is changed. */
+    WriteTarget target();
   }
 }

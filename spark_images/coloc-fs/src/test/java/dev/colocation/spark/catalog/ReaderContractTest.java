@@ -3,6 +3,8 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.Contract;
+import dev.colocation.spark.catalog.ReadDecision.Liveness;
+import dev.colocation.spark.catalog.ReadDecision.Parallelism;
 import dev.colocation.spark.cluster.GroupObject;
 import java.io.IOException;
 import java.util.List;

@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.colocation.spark.catalog.OptionsOfReads.SnapshotOptions;
 import dev.colocation.spark.cluster.ColocationException;
 import java.util.Map;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;

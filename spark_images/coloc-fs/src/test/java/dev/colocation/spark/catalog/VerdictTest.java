@@ -2,6 +2,7 @@ package dev.colocation.spark.catalog;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.colocation.spark.catalog.ReadDecision.Verdict;
 import dev.colocation.spark.cluster.GroupObject;
 import java.util.Optional;
 import java.util.Set;

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.colocation.spark.fs.AgentFailure.AgentRefused;
+import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
 import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;

@@ -3,6 +3,8 @@ package dev.colocation.spark.fs;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.colocation.spark.fs.AgentAddresses.AgentAddress;
+import dev.colocation.spark.fs.AgentAddresses.RecentFailures;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;

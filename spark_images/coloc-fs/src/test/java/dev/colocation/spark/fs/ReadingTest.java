@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.colocation.spark.fs.AgentAddresses.RecentFailures;
+import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.file.Files;

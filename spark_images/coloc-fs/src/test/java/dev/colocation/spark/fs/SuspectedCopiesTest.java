@@ -4,6 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.colocation.spark.fs.AgentAddresses.AgentAddress;
+import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
+import dev.colocation.spark.fs.Replica.LocalReplica;
+import dev.colocation.spark.fs.Replica.RemoteReplica;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

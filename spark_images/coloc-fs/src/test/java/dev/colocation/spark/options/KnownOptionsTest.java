@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.colocation.spark.options.KnownOptions.KnownOption;
+import dev.colocation.spark.options.KnownOptions.Way;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.List;

@@ -2,6 +2,8 @@ package dev.colocation.spark.plan;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.colocation.spark.plan.RowMerge.RowStream;
+import dev.colocation.spark.plan.RowMerge.SortPrefix;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;

@@ -11,6 +11,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
+import dev.colocation.spark.write.Change.DropPartitions;
+import dev.colocation.spark.write.Change.Mode;
+import dev.colocation.spark.write.Change.NewFiles;
+import dev.colocation.spark.write.Change.Overtaken;
+import dev.colocation.spark.write.Change.Rewrite;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;

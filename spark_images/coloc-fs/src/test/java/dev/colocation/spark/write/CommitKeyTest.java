@@ -11,12 +11,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.CommitKey.CommitRecord;
 import dev.colocation.spark.cluster.CommitKey;
-import dev.colocation.spark.cluster.CommitRecord;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.InvalidOption;
 import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.WriteException.InvalidOption;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.Change.Mode;
+import dev.colocation.spark.write.Change.NewFiles;
+import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;

@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.TestTls;
+import dev.colocation.spark.write.Destination.AgentAccess;
+import dev.colocation.spark.write.FileSender.FilesOnTheirWay;
+import dev.colocation.spark.write.ParquetFiles.LocalFile;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.file.Path;

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.Change.Rewrite;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;

@@ -13,6 +13,8 @@ import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
+import dev.colocation.spark.write.Change.Mode;
+import dev.colocation.spark.write.Change.NewFiles;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;

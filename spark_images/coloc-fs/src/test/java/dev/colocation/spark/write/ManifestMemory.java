@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
 import dev.colocation.spark.cluster.WriteException;
 import java.io.IOException;
 import java.util.HashMap;

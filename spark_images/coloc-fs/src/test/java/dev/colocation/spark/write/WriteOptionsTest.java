@@ -4,7 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.colocation.spark.cluster.CommitKey;
-import dev.colocation.spark.cluster.InvalidOption;
+import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import dev.colocation.spark.write.WriteOptions.ReplacedRows;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
