@@ -1,4 +1,4 @@
-"""How fast an agent serves files to 1, 16 and 200 readers beside nginx with the same files: `make bench-agent`.
+"""How fast an agent serves files to 1, 16 and 200 readers, compared with nginx on the same files: `make bench-agent`.
 
 Both serve by TLS with the same certificate, on loopback, to the same reader (``wrk``, one connection per reader, which
 asks for the files in turn); the agent also asks who calls and whether they may (answers that its cache holds), and
@@ -7,7 +7,7 @@ machine's cores, as they do where executors read from neighbours. Needs root, or
 
 Writes build/bench/agent.json, a list of rows: ``readers, agent_mib_per_second, nginx_mib_per_second, ratio, file_mib``
 and the servers' ``…_processor_seconds_per_gib``, which other programs on the machine disturb less; and
-build/bench/agent_slow_clients.json, one row: ``readers, slow_clients, alone_mib_per_second, beside_mib_per_second,
+build/bench/agent_slow_clients.json, one row: ``readers, slow_clients, alone_mib_per_second, slowed_mib_per_second,
 ratio``: what 16 readers read while 200 clients hang in the middle of headers, uploads and answers, over what they read
 alone.
 """
@@ -156,24 +156,24 @@ def hanging(port: int, folder: Path, targets: list[str], count: int) -> Iterator
         yield
 
 
-def measure_beside_slow(table: ServedTable, folder: Path, rounds: int, seconds: float) -> dict[str, object]:
-    """What readers read beside slow clients: medians."""
+def measure_with_slow_clients(table: ServedTable, folder: Path, rounds: int, seconds: float) -> dict[str, object]:
+    """What readers read while slow clients hang: medians."""
     (port, _) = free_ports(2)
     targets = [f"/v1/files/{table.path}/{file.path}" for file in table.files]
     script = folder / "requests.lua"
     script.write_text(SCRIPT.format(files=", ".join(f'"{target}"' for target in targets)))
-    alone, beside = [], []
+    alone, slowed = [], []
     with serving(folder / "root", "node-1", "127.0.0.1", folder, port=port):
         for _ in range(rounds):
             alone.append(read_mib_per_second(port, script, SLOW_READERS, seconds))
             with hanging(port, folder, targets, SLOW_CLIENTS):
-                beside.append(read_mib_per_second(port, script, SLOW_READERS, seconds))
+                slowed.append(read_mib_per_second(port, script, SLOW_READERS, seconds))
     return {
         "readers": SLOW_READERS,
         "slow_clients": SLOW_CLIENTS,
         "alone_mib_per_second": round(statistics.median(alone), 1),
-        "beside_mib_per_second": round(statistics.median(beside), 1),
-        "ratio": round(statistics.median(beside) / statistics.median(alone), 2),
+        "slowed_mib_per_second": round(statistics.median(slowed), 1),
+        "ratio": round(statistics.median(slowed) / statistics.median(alone), 2),
     }
 
 
@@ -197,9 +197,9 @@ def main() -> None:
             rows.append(measure(table, folder, readers, given.rounds, given.seconds))
             print(json.dumps(rows[-1]), flush=True)
             given.output.write_text(json.dumps(rows, indent=2) + "\n")
-        beside = measure_beside_slow(table, folder, given.rounds, given.seconds)
-        print(json.dumps(beside))
-        given.output.with_name("agent_slow_clients.json").write_text(json.dumps(beside, indent=2) + "\n")
+        slowed = measure_with_slow_clients(table, folder, given.rounds, given.seconds)
+        print(json.dumps(slowed))
+        given.output.with_name("agent_slow_clients.json").write_text(json.dumps(slowed, indent=2) + "\n")
 
 
 if __name__ == "__main__":

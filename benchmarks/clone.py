@@ -1,4 +1,4 @@
-"""How long the repair of a lost node's buckets takes beside a raw copy of the same bytes: `make bench-clone`.
+"""How long the repair of a lost node's buckets takes, compared with a raw copy of the same bytes: `make bench-clone`.
 
 Two nodes are two network namespaces of this machine with one link, unshaped and shaped by ``tc``. Agents and clone
 programs are the real ones, each a process; Kubernetes is not there. So ``verdict_to_stable_seconds`` begins where the

@@ -8,15 +8,15 @@ earlier operator left them. etcd and kube-apiserver are real, nodes are objects,
 - ``first_pass_seconds``: from the start of the operator's process until the status of every group answers: stable, for
   the newest spec, with all tables. What an earlier operator said of that was taken out of the statuses.
 - ``api_calls_per_minute_quiet``: the operator's requests to the API server while nothing changes (from its audit log),
-  with the share of the full lists that come every five minutes; ``by_call`` says which. Nodes send heartbeats.
+  with the share of the full lists that come every five minutes; ``by_call`` lists them. Nodes send heartbeats.
 - ``cpu_seconds_per_minute_quiet``: of the operator's processes in that time, with the same share.
 - ``watch_events``: that the API server sent in that time, of the kinds that the operator watches.
 - ``reconcile_p50_ms``, ``reconcile_p99_ms``: from a change of a group's spec to the status that answers it.
 - ``commit_to_status_p50_seconds``, ``…_p99_seconds``: a load puts its files, then commits by a patch of the table's
-  status, at a steady pace, each to another table. From the patch until a status of the table's group, as a watch tells
-  it, remembers this snapshot and says that the group is stable. ``unstable_words``: statuses that said not meanwhile.
+  status, at a steady pace, each to another table. From the patch until a watch shows a status of the table's group
+  that remembers this snapshot and is stable. ``unstable_words``: statuses in between that were not stable.
 - ``node_lost_to_status_seconds``: from the patch that makes a Node not ready (its agent hangs from then on) until all
-  groups whose map names it say that they are not stable.
+  groups whose map names it report that they are not stable.
 - ``pass_p50_ms``, ``pass_p99_ms``: duration of all passes of the run, from the operator's histogram.
 - ``peak_rss_mib``: of the operator's processes.
 """

@@ -1,6 +1,6 @@
 """The cluster of the control plane's benchmark as Kubernetes objects: nodes, agents' pods, groups, tables.
 
-The maps are even: bucket b of group g lies on nodes g * 16 + 2 b and the next one, so that a planner has nothing to do.
+The maps are even: bucket b of group g is on nodes g * 16 + 2 b and the next one, so that a planner has nothing to do.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The phases of the control plane's benchmark, all bounded in time; control_plane.py says what each figure means."""
+"""The phases of the control plane's benchmark, all bounded in time; control_plane.py explains each figure."""
 
 import random
 import time

@@ -79,7 +79,7 @@ def make_empty_groups(server: ApiServer, size: ClusterSize) -> None:
 
 
 def load_all(server: ApiServer, agents: FakeAgents) -> None:
-    """The first load of each table: its files lie where its group's map says, then it is committed."""
+    """The first load of each table: its files are placed by its group's map, then it is committed."""
     rows = {
         (group["metadata"]["namespace"], group["metadata"]["name"]): group["status"]["backendsPerBucketSeq"]
         for group in server.request("GET", GROUPS_PATH)["items"]
@@ -106,7 +106,7 @@ def commit(table: Json, snapshot_id: int) -> tuple[str, str, Json]:
 
 
 def forget_verdicts(server: ApiServer, size: ClusterSize) -> None:
-    """Take out of the groups' statuses what an operator says of them, but for their maps and members."""
+    """Remove an operator's verdicts from the groups' statuses; maps and members stay."""
     nothing: Json = {"status": {"stable": None, "observedGeneration": None, "conditions": []}}
     server.request_all(
         ("PATCH", object_path(namespace, "colocationgroups", name, "status"), nothing)

@@ -30,7 +30,7 @@ class FakeAgents:
         self._process = process
 
     def hold(self, tables: Iterable[tuple[str, str, list[list[str]]]]) -> None:
-        """Put the files of tables, each (namespace, directory, map), where the map says."""
+        """Put the files of tables, each (namespace, directory, map), on the nodes of its map."""
         self._tell({"hold": list(tables)})
 
     def stage(self, namespace: str, directory: str, nodes: list[str], size_bytes: int) -> None:

@@ -37,10 +37,10 @@ class HeldTable:
 
 
 def buckets_json(held: tuple[int, ...]) -> bytes:
-    """All buckets of a manifest, as an answer tells them; those that are held are complete."""
-    told = b'"%d":{"state":%b,"filesWanted":%d,"filesHeld":%d,"bytesWanted":%d,"bytesHeld":%d,"corruptFiles":[]}'
+    """All buckets of a manifest, as JSON of an answer; those that are held are complete."""
+    one = b'"%d":{"state":%b,"filesWanted":%d,"filesHeld":%d,"bytesWanted":%d,"bytesHeld":%d,"corruptFiles":[]}'
     whole, none = (b'"complete"', PARTITIONS, PARTITIONS, GIB, GIB), (b"null", PARTITIONS, 0, GIB, 0)
-    return b",".join(told % (bucket, *(whole if bucket in held else none)) for bucket in range(BUCKETS))
+    return b",".join(one % (bucket, *(whole if bucket in held else none)) for bucket in range(BUCKETS))
 
 
 @dataclass

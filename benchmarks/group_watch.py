@@ -27,7 +27,7 @@ class GroupWord:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the status is about this generation of the group, and says that it is stable."""
+        """Whether the status is about this generation of the group, and stable."""
         return bool(self.stable) and self.observed_generation == self.generation
 
 
@@ -48,7 +48,7 @@ def _word(body: Json) -> GroupWord:
 class GroupWatch:
     """Follows all groups in a thread of its own until the API server ends.
 
-    ``listeners`` hear of every word, in the order in which the API server told them.
+    ``listeners`` get every status, in the order in which the API server sent them.
 
     Args:
         server: the API server.

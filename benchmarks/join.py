@@ -3,14 +3,14 @@
 Every workload runs in every variant, in turn, in one Spark application, with the nodes' links unshaped and shaped; the
 first two rounds warm up. Then a node is killed, and ``colocated`` and ``shuffle`` run again (``…_one_node_down``):
 while every bucket has a live replica, both read the same replicas. Writes ``build/bench/join.json`` (a list of rows),
-``join.png``, ``join-load.json``: what the loads took beside Spark's own bucketed write of the same rows, and
+``join.png``, ``join-load.json``: what the loads took compared with Spark's own bucketed write of the same rows, and
 ``join-locality.json``: of the bytes that an application's first query and all its colocated ones read, how many were on
 the node that read them. ``--only-locality --executors 12`` measures that alone, with four executors per node.
 
 - ``seconds_median``: from the statement's text to its answer in the driver.
 - ``shuffle_bytes``: written by shuffles, from Spark's status store.
 - ``remote_bytes``: read from another node's agent, from the file system's own counters; the most of all repetitions.
-- ``tasks_local_ratio``: of the tasks with input, those that ran where it lies; null where Spark knows no place.
+- ``tasks_local_ratio``: of the tasks with input, those that ran on a node that has it; null where Spark knows no place.
 - ``ratio_to_shuffle``: how many times as fast as the shuffle. ``ratio_to_floor``: how many times the floor's seconds;
   the floor reads the same columns of the same files, one task per bucket, and joins nothing.
 """

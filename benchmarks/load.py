@@ -1,4 +1,4 @@
-"""How fast tables are written beside Spark's own bucketed tables: `make bench-load`.
+"""How fast tables are written, compared with Spark's own bucketed tables: `make bench-load`.
 
 The same rows, from the same source, by `df.writeTo(table).append()` into a ColocatedTable of 8 buckets with 2 replicas,
 and by `df.write.bucketBy(8, "k").sortBy("k")` into a table of Spark's own, in turn, ``--rounds`` times after one round
@@ -7,7 +7,7 @@ synced) and an executor of one core and ``--memory``; all share this machine's c
 
 Writes build/bench/load.json, one row per workload: ``workload, rows, rounds, seconds`` and ``rows_per_second`` (ours),
 ``spark_bucketed_seconds`` and ``bucketed_rows_per_second``, ``replicas``;
-``seconds_ratio`` (also as ``ratio``), ``file_bytes_ratio`` (what lies on the nodes in the end) and
+``seconds_ratio`` (also as ``ratio``), ``file_bytes_ratio`` (what is on the nodes in the end) and
 ``written_bytes_ratio`` (what all processes have written to disk on the way): ours over Spark's times the replicas.
 Goal: 1.2. ``files``: of one replica.
 

@@ -50,7 +50,7 @@ class ServedTable:
 
 
 def make_served_table(root_path: Path, name: str, file_bytes: int, file_count: int, buckets: int) -> ServedTable:
-    """Write a table below a data root: files, manifest, and what the ledger says of them."""
+    """Write a table below a data root: files, manifest, and their rows in the ledger."""
     root_path.mkdir(parents=True, exist_ok=True)
     table = TablePath("shop", f"{name}-{UID}")
     folder = root_path / table.namespace / table.directory

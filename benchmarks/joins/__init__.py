@@ -1,1 +1,1 @@
-"""The join benchmark: colocated tables beside a shuffle, a broadcast, two peers that need no shuffle, and no join."""
+"""The join benchmark: colocated tables, a shuffle, a broadcast, two peers that need no shuffle, and no join."""

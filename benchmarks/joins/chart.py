@@ -1,4 +1,4 @@
-"""The benchmark's rows as a picture: each workload's variants beside each other, in units of the floor."""
+"""The benchmark's rows as a picture: each workload's variants next to each other, in units of the floor."""
 
 from collections.abc import Sequence
 from pathlib import Path

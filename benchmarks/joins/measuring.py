@@ -1,4 +1,4 @@
-"""What Spark's status store says of the stages that ran since a moment."""
+"""Figures of the stages that ran since a moment, from Spark's status store."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ class Stages:
         self._known = {stage.stageId() for stage in self._all()}
 
     def measured(self) -> dict[str, object]:
-        """Shuffled bytes, processor seconds, and the share of the tasks with input that ran where it lies."""
+        """Shuffled bytes, processor seconds, and the share of the tasks with input that ran on a node that has it."""
         stages = [stage for stage in self._all() if stage.stageId() not in self._known]
         tasks = [task for stage in stages for task in self._tasks(stage)]
         with_input = [task for task in tasks if task.taskMetrics().get().inputMetrics().bytesRead() > 0]

@@ -56,7 +56,7 @@ def with_one_node_down(table: Iterable[Row]) -> list[Row]:
 
 
 def locality(queries: str, runs: Sequence[Mapping[str, Any]], executors: int) -> Row:
-    """From where some colocated queries read, together; ``queries`` says which ones, in words."""
+    """From where some colocated queries read, together; ``queries`` describes them."""
     local, remote = (sum(run[f"{where}_bytes"] for run in runs) for where in ("local", "remote"))
     tasks = [run["tasks_local_ratio"] for run in runs if run["tasks_local_ratio"] is not None]
     return {

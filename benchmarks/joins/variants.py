@@ -18,7 +18,7 @@ ICEBERG = f"{ICEBERG_CATALOG}.peers"
 
 @dataclass(frozen=True)
 class Variant:
-    """Where the tables lie and what the session is told; ``prefix`` goes before the bucketed tables' names."""
+    """Where the tables are and the session's settings; ``prefix`` goes before the bucketed tables' names."""
 
     name: str
     prefix: str

@@ -22,7 +22,7 @@ class Read:
 class Workload:
     """One statement; ``{table}`` stands for a table's name in a variant.
 
-    ``reads`` is what the floor reads: the same files, columns and filters without any join. ``broadcast_fits`` says
+    ``reads`` is what the floor reads: the same files, columns and filters without any join. ``broadcast_fits``:
     whether one side of each join is small enough to be sent to every executor.
     """
 
