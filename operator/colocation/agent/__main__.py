@@ -27,7 +27,7 @@ async def _serve(settings: Settings) -> None:
             ended = asyncio.create_task(running.front.ended.wait())
             await asyncio.wait((ended, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
-                raise FrontEnded("nginx has ended by itself; its last lines are in the log")
+                raise FrontEnded("nginx ended unexpectedly; its last lines are in the log")
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     try:
         asyncio.run(_serve(settings))
     except ConfigException as error:
-        sys.exit(f"no way to the API server: {error}; run in a pod with a ServiceAccount, or set KUBECONFIG")
+        sys.exit(f"the API server cannot be reached: {error}; run in a pod with a ServiceAccount, or set KUBECONFIG")
     except FrontEnded as error:
         sys.exit(f"the agent stops: {error}")
     except OSError as error:

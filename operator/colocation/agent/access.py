@@ -1,4 +1,4 @@
-"""Checks that every request passes."""
+"""The checks that every request passes: who calls, whether they may, and whether they meant this agent."""
 
 import re
 from collections.abc import Iterable
@@ -18,19 +18,26 @@ POD_NAME = "authentication.kubernetes.io/pod-name"
 """In ``extra`` of identities whose token is bound to a pod."""
 
 _CLONE_POD = re.compile(r"clone-(.{8})-b(\d{5})-[0-9a-f]{8}-[0-9a-z]+")
-"""Of ``manifests.clone_job.clone_job_name``, and what the Job controller appends for the pod."""
+"""The name from ``manifests.clone_job.clone_job_name``, and the Job controller's suffix."""
 
 RETRY_AFTER_SECONDS = 2
-"""Callers that heed it come back when the next process may listen; the others have a back-off of their own."""
+"""By then the next process may listen; callers that ignore it have a back-off of their own."""
 
 OPERATOR_VERBS = frozenset({"list", "delete"})
-"""Rights over what many tenants have. Tokens for them name one node: what one agent sees is worth nothing elsewhere."""
+"""Rights on many tenants' data. Tokens for them name one node, so one that leaks from an agent is useless elsewhere."""
 
 _BEARER = "Bearer "
 
 
 class CloneScope(NamedTuple):
-    """``uid_start``: 8 characters of the uid of the group, or of the table that moves to another group."""
+    """What a clone Job may read: its bucket's files and the manifests, of its group's tables.
+
+    All clone Jobs share one account, and RBAC cannot tell which tables a Job is for. Its pod's name can: it follows
+    from group, bucket and target, the API server puts it into the token that the kubelet requests, and TokenReview
+    returns it. A node's kubelet gets such tokens only for pods that are bound to the node.
+
+    ``uid_start``: first 8 characters of the uid of the group, or of the table that moves to another group.
+    """
 
     uid_start: str
     bucket: int
@@ -45,7 +52,7 @@ class CloneScope(NamedTuple):
 
 
 def clone_scope(identity: Identity) -> CloneScope | None:
-    """What the identity's pod is for; None when its token is not bound to a clone Job's pod."""
+    """The scope of the identity's pod; None if its token is not bound to a clone Job's pod."""
     names = dict(identity.extra).get(POD_NAME, ())
     match = _CLONE_POD.fullmatch(names[0]) if len(names) == 1 else None
     return CloneScope(match[1], int(match[2])) if match else None
@@ -54,65 +61,65 @@ def clone_scope(identity: Identity) -> CloneScope | None:
 def check_clone_read(
     identity: Identity, question: Question | None, table: TablePath, paths: Iterable[str] = ()
 ) -> None:
-    """Let a clone Job read what it is for.
+    """Refuse a clone Job what is outside its scope.
 
     Args:
         identity: of the clones' account.
-        question: the operator's newest: it tells whose tables are whose.
-        table: the one that is read.
-        paths: the files of it.
+        question: the operator's newest, which names the tables' groups.
+        table: the one to read.
+        paths: its files to read.
 
     Raises:
-        Refusal: 403, it is for something else; 503, the operator has not asked this agent yet.
+        Refusal: 403, outside the scope; 503, the operator has not asked this agent yet.
     """
     scope = clone_scope(identity)
     if scope is None:
         raise Refusal(403, "Forbidden", f"{identity.user} reads by tokens that are bound to a clone Job's pod only")
     if question is None:
-        message = "the operator has not asked this agent yet, so it is not known whose tables are here; ask again"
+        message = "the operator has not asked this agent yet, so the groups of its tables are unknown; ask again"
         raise Refusal(503, "NotAskedYet", message, {"Retry-After": str(RETRY_AFTER_SECONDS)})
     asked = question.tables.get(str(table))
     if asked is None or not scope.has(asked) or not all(map(scope.reads, paths)):
         message = (
             f"{identity.user} may read bucket {scope.bucket} of the tables of group {scope.uid_start}… and their "
-            "manifests, as its pod's name says, and nothing else"
+            "manifests, as its pod is named, and nothing else"
         )
         raise Refusal(403, "Forbidden", message)
 
 
 class Gate:
-    """The checks of one agent. Everything but a valid token and right gets an answer that tells nothing else."""
+    """The checks of one agent. Without a valid token and right, an answer reveals nothing else."""
 
     def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
 
     async def identity(self, authorization: str, peer: str) -> Identity:
-        """Whose token the header ``Authorization`` of a request from the address ``peer`` has.
+        """The owner of the token in the ``Authorization`` header of a request from the address ``peer``.
 
         Raises:
             Refusal: 401.
             AuthenticationUnavailable: the API server could not be asked.
         """
         identity = None
-        if authorization.startswith(_BEARER) and authorization.isascii():  # no token has another character
+        if authorization.startswith(_BEARER) and authorization.isascii():  # tokens are ASCII
             identity = await self._authorizer.identify(authorization.removeprefix(_BEARER).strip(), peer)
         if identity is None:
             raise Refusal(
                 401,
                 "Unauthorized",
                 f"send Authorization: Bearer <ServiceAccount token with audience {TOKEN_AUDIENCE}, or for orders "
-                f"{node_audience(self._node.settings.node)}, that has not ended>",
+                f"{node_audience(self._node.settings.node)}, that has not expired>",
                 {"WWW-Authenticate": 'Bearer realm="colocation.dev"'},
             )
         return identity
 
     async def check(self, identity: Identity, verb: str, table: TablePath) -> None:
-        """Refuse who may not do this with a table's data; errors as for ``check_access``."""
+        """Check a right on a table's data; errors as for ``check_access``."""
         await self.check_access(identity, Access(verb, table.namespace, table.table))
 
     async def check_access(self, identity: Identity, access: Access) -> None:
-        """Refuse who has not the right, or shows a token for it that other nodes' agents take, too.
+        """Check that the caller has the right, and for operator's verbs a token that only this node's agent accepts.
 
         Raises:
             Refusal: 403.
@@ -122,17 +129,17 @@ class Gate:
             raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
         if access.verb in OPERATOR_VERBS and not identity.is_for_this_node:
             message = (
-                f"{identity.user} may {access.verb}, but not by a token that other nodes' agents take, too; "
+                f"{identity.user} may {access.verb}, but not by a token that other nodes' agents accept; "
                 f"ask the API server for one with the audience {node_audience(self._node.settings.node)}"
             )
             raise Refusal(403, "WrongAudience", message)
 
     def is_clone(self, identity: Identity) -> bool:
-        """Whether it is the account of clone Jobs, each of which reads what it is for and nothing else."""
+        """Whether it is the account of clone Jobs, which may read only what their Job is for."""
         return identity.user == self._node.settings.clone_account
 
     def check_clone(self, identity: Identity, table: TablePath, paths: Iterable[str]) -> None:
-        """Refuse what a clone Job is not for, if it is one; see ``clone_scope``.
+        """Refuse a clone Job what is outside its scope; see ``CloneScope``.
 
         Raises:
             Refusal: 403, 503.
@@ -141,7 +148,7 @@ class Gate:
             check_clone_read(identity, self._node.conversation.question, table, paths)
 
     def check_node(self, meant: str | None) -> None:
-        """Refuse what is for another node: a file must not count as held there when it came here.
+        """Refuse requests meant for another node: a file sent here must not count as held there.
 
         Raises:
             Refusal: 421.
@@ -152,7 +159,7 @@ class Gate:
             raise Refusal(421, "WrongNode", message)
 
     def stopping(self) -> Refusal:
-        """For callers to come back: by then the next process listens at the same address."""
+        """The refusal of an agent that is being stopped; the next process listens at the same address."""
         message = f"the agent of node {self._node.settings.node} is being stopped; ask again, or ask another replica"
         return Refusal(503, "Stopping", message, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 

@@ -1,4 +1,9 @@
-"""Answers to the operator's questions."""
+"""Answers to the newest question: reports on its tables and on the node, and the revision at which each changed.
+
+A quiet table costs a comparison of four numbers per answer. Its report is made again after its files were published,
+removed, hashed, found damaged or announced by a clone, after a look at its folders found a change (see ``upkeep``), and
+after a sweep.
+"""
 
 import asyncio
 import contextlib
@@ -17,22 +22,23 @@ from colocation.storage.table_inventory import Stamp, path_of
 from .conversation import Conversation, Question, key_of
 
 FREE_BYTES_SHARE = 0.01
-"""Of the disk's size: a smaller change of the free space is told with the next answer and wakes nobody."""
+"""Share of the disk's size. Smaller changes of the free space are sent with the next answer, but cause none."""
 MAX_TABLES_BYTES = 24 << 20
-"""Of an answer, about: it ends with the table that takes it past this, and the next one goes on from there."""
+"""Approximate size of an answer: it ends with the table that exceeds this, and the next answer continues."""
 FIRST_PART = 10**18
-"""Revisions of answers of which not all is told; no others are so high."""
+"""Revisions of partial answers; no others are so high."""
 _BUCKET_BYTES = 160
 _TABLE_BYTES = 400
 _NUMBER_BYTES = 6
-"""What a bucket, a table, and a number in a list take in an answer, at most."""
+"""Largest size of a bucket, a table, and a number of a list in an answer."""
 PROGRESS_SECONDS = 2.0
-"""A clone that merely advances is told so often at most."""
+"""A clone that only advances is reported at most so often."""
 
 
 class Bell:
-    """Made on the event loop. Take ``next_ring`` before looking whether something changed, then wait for it: no ring
-    in between is lost.
+    """Wakes held requests when something may have changed, from any thread. Created on the event loop.
+
+    Take ``next_ring`` before checking for changes, then wait for it: no ring in between is lost.
     """
 
     def __init__(self) -> None:
@@ -42,15 +48,15 @@ class Bell:
 
     @property
     def next_ring(self) -> asyncio.Event:
-        """Set when the bell is next rung."""
+        """Set when the bell next rings."""
         return self._rung
 
     def ring(self, *_cause: object) -> None:
-        """Wake all that wait. Costs next to nothing while an earlier ring is under way."""
+        """Wake all that wait. Nearly free while an earlier ring is pending."""
         if self._scheduled:
             return
         self._scheduled = True
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and no request waits
             self._loop.call_soon_threadsafe(self._ring)
 
     def _ring(self) -> None:
@@ -60,12 +66,12 @@ class Bell:
 
 
 class Superseded(Exception):
-    """The question that is to be answered is not the newest any more."""
+    """Another question is now the newest."""
 
 
 @dataclass
 class _Known:
-    """A table's last report, what it was made from, and the revision at which it last changed."""
+    """A table's last report, its stamp, and the revision at which it last changed."""
 
     reference: TableReference
     stamp: Stamp | None
@@ -75,10 +81,10 @@ class _Known:
 
 @dataclass(frozen=True)
 class _Begun:
-    """An answer, of which parts may be told already; ``part`` is the revision of the last one.
+    """An answer that is sent in parts; ``part`` is the revision of the last part sent.
 
-    ``tables``: those of the question. ``left``: those that are still to be told of. What changes meanwhile is told by
-    the next answer, so that this one ends. ``revision``: as of its begin. ``since``: what the caller knew then.
+    ``tables``: those of the question. ``left``: those still to be sent; what changes meanwhile is left to the next
+    answer, so that this one ends. ``revision``: as of its begin. ``since``: the caller's revision then.
     """
 
     tables: Mapping[str, AskedTable]
@@ -90,9 +96,9 @@ class _Begun:
 
 @dataclass(frozen=True)
 class NodePart:
-    """All of a report but its tables.
+    """A report without its tables.
 
-    ``unknown``: '<namespace>/<directory>' of folders that are not asked about -> bytes.
+    ``unknown``: '<namespace>/<directory>' of folders that no question names -> bytes.
     """
 
     disk: Disk
@@ -103,12 +109,12 @@ class NodePart:
 
 
 class Answers:
-    """Made and used by one thread at a time.
+    """Created and used by one thread at a time.
 
     Args:
         node: the node's name.
         root: its data root.
-        inventory: what is held there.
+        inventory: what it holds.
         conversation: which question is the newest.
         health: of the disk.
         clock: seconds that never go back.
@@ -131,63 +137,63 @@ class Answers:
         self._clock = clock
         self._revision = 1
         self._known: dict[str, _Known] = {}
-        self._told: NodePart | None = None
-        self._told_at = 0.0
+        self._sent: NodePart | None = None
+        self._sent_at = 0.0
         self._begun: _Begun | None = None
         self._parts = 0
 
     def answer(self, question: Question, since: int | None) -> AgentReport | None:
-        """The report on a question's tables: those that changed after revision ``since``, or all of them; the first of
-        them where that is too much for one answer.
+        """The report on a question's tables: those changed after revision ``since``, or all; the first ones if it is
+        too large.
 
-        None when nothing changed. ``since`` is a revision of this process, else None.
+        None if nothing changed. ``since`` is a revision of this process, else None.
 
         Raises:
             Superseded: another question is the newest.
         """
         if self._conversation.question is not question:
             raise Superseded
-        uptime_seconds = self._conversation.uptime_seconds  # before looking: the report is true at least since then
+        uptime_seconds = self._conversation.uptime_seconds  # before looking: the report is at least as new
         self._notice_announcements()
         part = self._node_part(question.tables.keys())
         if self._is_news(part):
-            self._told, self._told_at = part, self._clock()
+            self._sent, self._sent_at = part, self._clock()
             self._revision += 1
         self._update_tables(question)
         if since == self._revision:
             return None
-        tables, told_of = self._told_now(question, since)
+        tables, part_fields = self._next_part(question, since)
         report = self._report(part, tables, uptime_seconds)
-        return report.model_copy(update=told_of)
+        return report.model_copy(update=part_fields)
 
-    def _told_now(self, question: Question, since: int | None) -> tuple[tuple[TableReport, ...], dict[str, object]]:
-        """The reports on tables of the next answer, and which answer that is."""
+    def _next_part(self, question: Question, since: int | None) -> tuple[tuple[TableReport, ...], dict[str, object]]:
+        """The reports on tables in the next answer, and the fields that identify the answer."""
         begun, self._begun = self._begun, None
         is_next = begun is not None and begun.part == since
         if begun is None or not is_next or begun.tables is not question.tables:
             begun = self._begin(question, begun.since if begun is not None and is_next else since)
         known = [one for key in begun.left if (one := self._known.get(key)) is not None]
-        told = _first_of([one.report for one in known])
-        is_whole, number = len(told) == len(known), begun.revision
+        sent = _first_of([one.report for one in known])
+        is_whole, number = len(sent) == len(known), begun.revision
         if not is_whole:
             self._parts += 1
             number = FIRST_PART + self._parts
-            left = tuple(key_of(one.reference) for one in known[len(told) :])
+            left = tuple(key_of(one.reference) for one in known[len(sent) :])
             self._begun = replace(begun, part=number, left=left)
-        return told, {
+        return sent, {
             "revision": f"{self._conversation.instance}-{number}",
             "is_full": begun.part is None and begun.since is None,
             "is_whole": is_whole,
         }
 
     def _begin(self, question: Question, since: int | None) -> _Begun:
-        """What there is to tell of all tables, or of those that changed after ``since``."""
+        """Start an answer on all tables, or on those changed after ``since``."""
         known_since = since if since is not None and since <= self._revision else None
         news = (key for key, known in self._known.items() if known.changed_at > (known_since or 0))
         return _Begun(question.tables, None, self._revision, tuple(news), known_since)
 
     def unasked(self, tables: tuple[TableReference, ...], with_tables: bool) -> AgentReport:
-        """A full report outside of the conversation; ``unknown_directories`` only ``with_tables``."""
+        """A full report outside the conversation; ``unknown_directories`` only ``with_tables``."""
         uptime_seconds = self._conversation.uptime_seconds
         self._notice_announcements()
         part = self._node_part({key_of(reference) for reference in tables})
@@ -215,7 +221,7 @@ class Answers:
                 known.reference, known.stamp = asked.reference, stamp
 
     def _node_part(self, named: Collection[str]) -> NodePart:
-        # Places before and after the bin: a folder that moves between them meanwhile is told of at least once.
+        # Places before and after the bin: a folder that moves between them meanwhile is reported at least once.
         placed = set(self._root.tables())
         recycled = {one.table for one in recycled_tables(self._root)}
         placed |= set(self._root.tables())
@@ -235,13 +241,13 @@ class Answers:
         )
 
     def _is_news(self, part: NodePart) -> bool:
-        """Whether the node's part differs so much from what was told that it is worth an answer."""
-        told = self._told
-        if told is None or _is_other_space(told.disk, part.disk):
+        """Whether the node's part differs enough from the last one sent to cause an answer."""
+        sent = self._sent
+        if sent is None or _is_other_space(sent.disk, part.disk):
             return True
-        if self._clock() < self._told_at + PROGRESS_SECONDS and _clone_keys(told) == _clone_keys(part):
-            part = replace(part, clones=told.clones)
-        return replace(part, disk=told.disk) != told
+        if self._clock() < self._sent_at + PROGRESS_SECONDS and _clone_keys(sent) == _clone_keys(part):
+            part = replace(part, clones=sent.clones)
+        return replace(part, disk=sent.disk) != sent
 
     def _report(self, part: NodePart, tables: tuple[TableReport, ...], uptime_seconds: float) -> AgentReport:
         return AgentReport(
@@ -262,7 +268,7 @@ class Answers:
 
 
 def _first_of(news: Sequence[TableReport]) -> tuple[TableReport, ...]:
-    """As many as there is room for in one answer, and one at least."""
+    """As many reports as fit into one answer, and at least one."""
     size_bytes = 0
     for number, report in enumerate(news, start=1):
         size_bytes += _size_bytes(report)
@@ -278,9 +284,9 @@ def _size_bytes(report: TableReport) -> int:
     return _TABLE_BYTES + _BUCKET_BYTES * len(buckets) + _NUMBER_BYTES * numbers + lists
 
 
-def _is_other_space(told: Disk, now: Disk) -> bool:
-    moved = abs(now.free_bytes - told.free_bytes)
-    return now.capacity_bytes != told.capacity_bytes or moved > FREE_BYTES_SHARE * told.capacity_bytes
+def _is_other_space(sent: Disk, now: Disk) -> bool:
+    moved = abs(now.free_bytes - sent.free_bytes)
+    return now.capacity_bytes != sent.capacity_bytes or moved > FREE_BYTES_SHARE * sent.capacity_bytes
 
 
 def _clone_keys(part: NodePart) -> set[tuple[str, str, int]]:

@@ -1,4 +1,7 @@
-"""Who calls and what they may do."""
+"""Who calls and what they may do: reviews by the Kubernetes API, cached, and bounded per caller.
+
+The chain is ``CachedAuthorizer`` over ``ReviewGuard`` over ``KubernetesAuthorizer``.
+"""
 
 import asyncio
 import contextlib
@@ -20,17 +23,17 @@ from colocation.model.credentials import claims_of
 from colocation.model.names import API_GROUP, TABLE_DATA_SUBRESOURCE, TABLE_PLURAL, TOKEN_AUDIENCE, node_audience
 
 MAX_ANSWER_SECONDS = 60.0
-"""How long an answer may be used: a revoked right works for no longer."""
+"""How long an answer is cached: a revoked right works for no longer."""
 REFUSAL_SECONDS = 10.0
-"""A refusal is asked for again sooner: the caller may just have been granted the right."""
+"""Refusals are cached for less: the caller may just have been granted the right."""
 MAX_CACHED_ANSWERS = 4096
 
 Answer = TypeVar("Answer")
 
 CLOCK_LEEWAY_SECONDS = 600.0
-"""A node's clock may be wrong by so much before it refuses tokens as too old; the API server judges by its own."""
+"""How far a node's clock may be ahead before tokens are refused as expired; the API server uses its own clock."""
 MAX_REVIEWS_AT_ONCE = 32
-"""Of all peers and accounts together."""
+"""For all peers and accounts together."""
 LOG_SECONDS = 60.0
 
 ACCOUNT_BOUNDS = Bounds(at_once=8, waiting=512, refusals=100, refusals_per_second=2.0)
@@ -45,7 +48,7 @@ _log = logging.getLogger(__name__)
 class Identity:
     """A caller as TokenReview names them.
 
-    ``is_for_this_node``: the token has the audience of this agent's node, and is worth nothing at any other agent.
+    ``is_for_this_node``: the token's audience is this agent's node; no other agent accepts it.
     """
 
     user: str
@@ -64,33 +67,33 @@ class Access(NamedTuple):
 
 
 class AuthenticationUnavailable(Exception):
-    """The API server could not be asked; nobody is let in meanwhile."""
+    """The API server could not be asked; no request is allowed meanwhile."""
 
 
 class Authorizer(Protocol):
     """Answers the two questions that the agent asks of the Kubernetes API."""
 
     async def identify(self, token: str, peer: str = "") -> Identity | None:
-        """Whose token it is; None when it is not valid for the agents' audience. ``peer``: the address it came from.
+        """The owner of a token; None if it is not valid for the agents' audience. ``peer``: the caller's address.
 
         Raises:
             AuthenticationUnavailable: the question could not be asked.
-            TooManyReviews: it is not asked for this peer now.
+            TooManyReviews: this peer has asked too much.
         """
 
     async def may(self, identity: Identity, access: Access) -> bool:
-        """Whether they have the right.
+        """Whether the caller has the right.
 
         Raises:
             AuthenticationUnavailable: the question could not be asked.
-            TooManyReviews: it is not asked for this account now.
+            TooManyReviews: this account has asked too much.
         """
 
 
 class CachedAuthorizer:
-    """Remembers another authorizer's answers for at most a minute, and asks each question once at a time.
+    """Caches another authorizer's answers for at most a minute, and asks each question once at a time.
 
-    The keys hold all that an answer depends on: the whole token, and the whole identity with what its token is for.
+    The keys contain all that an answer depends on: the whole token, and the whole identity with its audience.
     """
 
     def __init__(self, authorizer: Authorizer, clock: Callable[[], float] = time.monotonic) -> None:
@@ -99,7 +102,7 @@ class CachedAuthorizer:
         self._rights: _Answers[bool] = _Answers(clock)
 
     async def identify(self, token: str, peer: str = "") -> Identity | None:
-        """See ``Authorizer``. The token is kept only as a hash."""
+        """See ``Authorizer``. Only a hash of the token is kept."""
         key = hashlib.sha256(token.encode()).hexdigest()
         return await self._identities.get(key, lambda: self._authorizer.identify(token, peer))
 
@@ -109,9 +112,9 @@ class CachedAuthorizer:
 
 
 class _Answers(Generic[Answer]):
-    """Answers by question, bounded in number and age. Failures to ask are not kept.
+    """Answers by question, bounded in number and age. Failures are not cached.
 
-    Refusals have a place of their own: whoever sends much that is refused pushes out no answer of anybody else.
+    Refusals are kept apart, so that a caller with many refused requests evicts no other answers.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -128,7 +131,7 @@ class _Answers(Generic[Answer]):
             asked = asyncio.ensure_future(ask())
             self._asked[question] = asked
             asked.add_done_callback(lambda future: self._settle(question, future))
-        return await asyncio.shield(self._asked[question])  # one caller's going away must not fail the others
+        return await asyncio.shield(self._asked[question])  # a caller that leaves must not fail the others
 
     def _settle(self, question: object, asked: "asyncio.Future[Answer]") -> None:
         del self._asked[question]
@@ -145,12 +148,15 @@ class _Answers(Generic[Answer]):
 
 
 class ReviewGuard:
-    """Asks another authorizer, within bounds.
+    """Asks another authorizer, and keeps callers from making the agent ask the API server without bound.
+
+    Tokens that cannot be valid are refused without a review. For each peer and each account the running reviews are
+    limited, and the number of refused ones; requests that are granted are never limited for it.
 
     Args:
         authorizer: asks the API server.
         node: the agent's.
-        wall: seconds since 1970, asked once.
+        wall: seconds since 1970, read once.
         clock: seconds that never go back.
     """
 
@@ -195,13 +201,13 @@ class ReviewGuard:
             return True
         if self._clock() - self._logged_at >= LOG_SECONDS:
             self._logged_at = self._clock()
-            _log.warning("a token is refused that ended %.0f s ago by this node's clock; is the clock right?",
+            _log.warning("refused a token that expired %.0f s ago by this node's clock; check the clock",
                          over_seconds)  # fmt: skip
         return False
 
 
 class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAuthorizer"]):
-    """TokenReview and SubjectAccessReview. Uses the pod's ServiceAccount, or ``KUBECONFIG`` when it is set.
+    """TokenReview and SubjectAccessReview, by the pod's ServiceAccount, or by ``KUBECONFIG`` if it is set.
 
     Args:
         node: the agent's.
@@ -223,7 +229,7 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
 
     @property
     def api(self) -> client.ApiClient:
-        """The connection to the API server, of the agent's own account."""
+        """The connection to the API server, with the agent's own account."""
         assert self._api is not None, "entered"
         return self._api
 
@@ -232,8 +238,8 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
             await self._api.close()
 
     async def identify(self, token: str, peer: str = "") -> Identity | None:
-        """See ``Authorizer``. A no counts as one of ``may`` does: at first the API server knows not all accounts."""
-        return await self._believed(lambda: self._identify(token))
+        """See ``Authorizer``. A negative answer is confirmed as in ``may``."""
+        return await self._confirmed(lambda: self._identify(token))
 
     async def _identify(self, token: str) -> Identity | None:
         asked = [TOKEN_AUDIENCE, self._node_audience]
@@ -249,8 +255,9 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
         return Identity(user.username, user.uid or "", groups, extra, self._node_audience in matched)
 
     async def may(self, identity: Identity, access: Access) -> bool:
-        """See ``Authorizer``. A no counts when it was asked for after the API server had said that it is ready: before,
-        it has not read all roles yet, and knows less rights than there are.
+        """See ``Authorizer``. A negative answer counts only after the API server has reported itself ready.
+
+        Before that it has not read all accounts and roles, and grants fewer rights than there are.
         """
         review = self._access_review(identity, access)
         create = client.AuthorizationV1Api(self._api).create_subject_access_review
@@ -258,10 +265,10 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
         async def is_allowed() -> bool:
             return bool((await self._ask(create, review)).status.allowed)
 
-        return await self._believed(is_allowed)
+        return await self._confirmed(is_allowed)
 
-    async def _believed(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer; a no is asked for once more when the API server has said that it is ready."""
+    async def _confirmed(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer; a negative one is asked for again once the API server is ready."""
         answer = await ask()
         if answer:
             return answer
@@ -294,7 +301,7 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
             raise _unreachable(error) from error
         if response.status != HTTPStatus.OK:
             raise AuthenticationUnavailable(
-                f"the API server answered {response.status} to /readyz: it has just begun, and has not read all "
+                f"the API server answered {response.status} to /readyz: it has just started, and has not read all "
                 "accounts and roles yet; ask again in a moment"
             )
 

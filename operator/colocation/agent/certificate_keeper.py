@@ -1,4 +1,7 @@
-"""Keeps this node's certificate."""
+"""Keeps this node's certificate: loaded from the disk, requested from the signer if it is missing or expires soon.
+
+Requests are CertificateSigningRequests, sent with the pod's own account.
+"""
 
 import asyncio
 import base64
@@ -36,23 +39,25 @@ from .node_certificate import (
 REQUEST_SECONDS = 10.0
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 5.0
 ANSWER_SECONDS = 300.0
-"""A request without an answer for so long is told of; it stays, and is looked at again."""
+"""A request without an answer for so long is reported; it remains, and is checked again."""
 CONFLICT, NOT_FOUND = 409, 404
 
 CHECK_SECONDS = 30.0
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 2.0, 300.0
 RENEWAL_SHARES = (0.62, 0.7)
-"""Shares of a certificate's life after which it is renewed: agents that were started at once do not ask at once."""
+"""Shares of a certificate's life after which it is renewed; random, so that agents started together do not ask
+together.
+"""
 MAX_REST_SECONDS = 3600.0
-"""After a renewal nothing is asked for so long, whatever a wrong clock says of the certificate's end."""
+"""Pause after a renewal, whatever a wrong clock makes of the certificate's end."""
 WARNING_SHARE = 5 / 6
-"""After this share of its life a certificate should have been renewed long ago: 15 days before the end of 90."""
+"""A certificate past this share of its life is long overdue for renewal: 15 days before the end of 90."""
 
 _log = logging.getLogger(__name__)
 
 
 class NoCertificate(Exception):
-    """None was given. ``is_final``: this request will not be answered any more; ask anew, with another key."""
+    """No certificate was issued. ``is_final``: this request will never be answered; make one with another key."""
 
     def __init__(self, reason: Reason, message: str, is_final: bool = False) -> None:
         super().__init__(message)
@@ -64,10 +69,10 @@ class CertificateRequests(Protocol):
     """How an agent gets its certificate; tests have their own."""
 
     async def certificate(self, asked: Asked) -> bytes:
-        """The chain (PEM) that was signed for the request; it may be asked for again.
+        """The chain (PEM) signed for the request; the call may be repeated.
 
         Raises:
-            NoCertificate: there is none.
+            NoCertificate: none was issued.
         """
 
 
@@ -75,9 +80,9 @@ class KubernetesCertificateRequests:
     """The real ``CertificateRequests``.
 
     Args:
-        api: of the pod's own account.
+        api: with the pod's own account.
         signer: ``spec.signerName``.
-        lifetime_seconds: as asked for; the signer may give less.
+        lifetime_seconds: the lifetime to request; the signer may grant less.
     """
 
     def __init__(self, api: client.ApiClient, signer: str, lifetime_seconds: int) -> None:
@@ -113,7 +118,7 @@ class KubernetesCertificateRequests:
         try:
             await _in_time(self._api.create_certificate_signing_request(body))
         except client.ApiException as error:
-            if error.status != CONFLICT:  # it was made before
+            if error.status != CONFLICT:  # created earlier
                 raise
 
     async def _answer(self, name: str) -> bytes:
@@ -148,25 +153,25 @@ def _decoded(name: str, text: str) -> bytes:
 
 def _no_certificate(name: str, error: client.ApiException) -> NoCertificate:
     if error.status == NOT_FOUND:
-        return NoCertificate(Reason.CERTIFICATE_MISSING, f"request {name} has gone", is_final=True)
+        return NoCertificate(Reason.CERTIFICATE_MISSING, f"request {name} is gone", is_final=True)
     message = f"the API server refuses request {name}: {error.status} {error.reason}; see the chart's rights"
     return NoCertificate(Reason.CERTIFICATE_REFUSED, message)
 
 
 class CertificateKeeper:
-    """This node's certificate in a file for nginx, which is told when it changes.
+    """This node's certificate, in a file for nginx, which reloads it when it changes.
 
     Args:
         node: the agent's.
-        root: holds the certificate between restarts.
-        health: of the root's disk: nothing is written to a sick or a wrong one.
-        requests: how to get another one.
+        root: keeps the certificate between restarts.
+        health: of the root's disk: nothing is written to a failing or wrong one.
+        requests: how to get a certificate.
         authorities: PEM file of the CAs that clients trust.
         file: for nginx, in a folder of the agent's own.
-        metrics: tell of it.
-        now: the wall clock; only when to ask depends on it.
+        metrics: report its end and faults.
+        now: the wall clock; it decides only when to renew.
 
-    ``fault`` is what is wrong; None = nothing.
+    ``fault`` is the current fault; None = none.
     """
 
     def __init__(
@@ -203,27 +208,27 @@ class CertificateKeeper:
         return self._held is not None
 
     def begin(self) -> None:
-        """Take the certificate from the disk; where there is none that is this node's, one that nobody trusts."""
+        """Load the certificate from the disk; without one of this node, serve a placeholder that no client trusts."""
         try:
             stored = read_certificate(self._root.descriptor)
             if stored:
                 self._held = checked(stored, self._node)
         except (OSError, UnusableCertificate) as error:
             file = self._root.path / CERTIFICATE_FILE
-            _log.warning("%s is not used: %s; a new certificate is asked for", file, error)
+            _log.warning("%s is not used: %s; requesting a new certificate", file, error)
         self._serve(self._held.pem if self._held else placeholder(self._node))
         if self._held is None:
             self._set_fault(Reason.CERTIFICATE_MISSING, "the signer has not answered yet")
-        self._tell()
+        self._report()
 
     async def run(self, renewed: Callable[[], None]) -> None:
-        """Renew the certificate whenever it is due, for as long as the task runs, and call ``renewed`` each time."""
+        """Renew the certificate whenever it is due, until cancelled, and call ``renewed`` each time."""
         while True:
             pause = await self.look(renewed)
             await asyncio.sleep(pause)
 
     async def look(self, renewed: Callable[[], None]) -> float:
-        """Renew the certificate if it is due; in how many seconds to look again."""
+        """Renew the certificate if it is due; returns after how many seconds to check again."""
         pause = CHECK_SECONDS
         if self.is_due():
             if await self.renew():
@@ -232,11 +237,11 @@ class CertificateKeeper:
                 pause = self._retry_seconds
                 self._retry_seconds = min(2 * pause, MAX_RETRY_SECONDS)
         await asyncio.to_thread(self._save)
-        self._tell()
+        self._report()
         return pause
 
     def is_due(self) -> bool:
-        """Whether to ask: there is none, its end comes near, or clients do not trust its CA (any more)."""
+        """Whether to request one: there is none, it expires soon, or clients do not trust its CA."""
         held = self._held
         if held is None:
             return True
@@ -245,7 +250,7 @@ class CertificateKeeper:
         return self._root.monotonic() >= self._not_before and self._now() >= held.at(self._renewal_share)
 
     async def renew(self) -> bool:
-        """Ask once; whether there is another certificate. What went wrong is ``fault``, and in the log."""
+        """Request a certificate once; whether there is a new one. A failure sets ``fault`` and is logged."""
         self._asked = self._asked or ask_for(self._node)
         try:
             chain = await self._requests.certificate(self._asked)
@@ -261,11 +266,11 @@ class CertificateKeeper:
         self._retry_seconds = FIRST_RETRY_SECONDS
         self.fault = None
         self._serve(held.pem)
-        _log.info("this node's certificate was signed; it ends at %s", held.ends_at)
+        _log.info("this node's certificate was signed; it expires at %s", held.ends_at)
         return True
 
     def _checked(self, pem: bytes) -> OwnCertificate:
-        """What was signed, if it is of any use.
+        """The signed certificate, if it is usable.
 
         Raises:
             NoCertificate: it is not.
@@ -273,15 +278,15 @@ class CertificateKeeper:
         try:
             held = checked(pem, self._node)
         except UnusableCertificate as error:
-            message = f"what was signed cannot be used: {error}"
+            message = f"the signed certificate cannot be used: {error}"
             raise NoCertificate(Reason.CERTIFICATE_REFUSED, message, is_final=True) from error
         if not self._is_trusted(held):
-            message = "what was signed is of none of the CAs that clients trust; give the signer's CA as agent.tls.ca"
+            message = "the signed certificate is of no CA that clients trust; give the signer's CA as agent.tls.ca"
             raise NoCertificate(Reason.CERTIFICATE_REFUSED, message, is_final=True)
         return held
 
     def _is_trusted(self, held: OwnCertificate) -> bool:
-        """Where the CAs cannot be read, nothing is known against it."""
+        """Whether clients trust its CA; True if the CAs cannot be read."""
         try:
             return held.is_trusted(self._authorities.read_bytes())
         except (OSError, ValueError) as error:
@@ -289,14 +294,14 @@ class CertificateKeeper:
             return True
 
     def _serve(self, pem: bytes) -> None:
-        """Give it to nginx."""
+        """Write the certificate for nginx."""
         new = self.file.with_suffix(".new")
         new.touch(0o600)
         new.write_bytes(pem)
         new.replace(self.file)
 
     def _save(self) -> None:
-        """Keep it on the disk, once that is well."""
+        """Write the certificate to the disk, once that is healthy."""
         fault = self._health.fault
         if self._is_saved or self._held is None or (fault is not None and fault.reason != Reason.DISK_FULL):
             return
@@ -306,8 +311,8 @@ class CertificateKeeper:
         except OSError as error:
             _log.warning("the certificate cannot be kept on the disk, and is lost at the next restart: %s", error)
 
-    def _tell(self) -> None:
-        """In metrics and log."""
+    def _report(self) -> None:
+        """Update metrics, and warn of a certificate that expires soon."""
         held, reasons = self._held, {self.fault.reason} if self.fault else set()
         if held is not None:
             self._metrics.certificate_end.set(held.ends_at.timestamp())
@@ -315,7 +320,7 @@ class CertificateKeeper:
             if is_expiring:
                 reasons.add(Reason.CERTIFICATE_EXPIRING)
             if is_expiring and not self._was_expiring:
-                _log.warning("%s: the certificate ends at %s", Reason.CERTIFICATE_EXPIRING, held.ends_at)
+                _log.warning("%s: the certificate expires at %s", Reason.CERTIFICATE_EXPIRING, held.ends_at)
             self._was_expiring = is_expiring
         for reason in CERTIFICATE_REASONS:
             self._metrics.certificate_fault.labels(reason).set(reason in reasons)

@@ -1,4 +1,14 @@
-"""The agent's side of its conversation with the operator."""
+"""The agent's side of its conversation with the operator: the newest term and question, and deletions under way.
+
+Safety: taking a question and beginning a deletion exclude each other. A deletion begins only while its proof agrees
+with the newest question. A question that changes something is answered only after the deletions decided before it have
+ended, so its answer never counts a file that an earlier order still deletes. A question of another session or term
+waits for all deletions, since its asker does not know what was ordered before.
+
+A deletion's proof is void if what it was decided from no longer holds: its deadline on this process's own clock has
+passed; it comes from another process's report (``instance``), or from a replaced operator (``term``); or by the newest
+question the table has moved, was re-created or has another snapshot.
+"""
 
 import contextlib
 import secrets
@@ -14,12 +24,12 @@ from colocation.storage.paths import TablePath
 
 
 class UnknownQuestion(Exception):
-    """A question is based on one that is not remembered; it has to be asked in full."""
+    """The question is based on one that the agent does not remember; it has to be asked in full."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked last. ``tables`` by '<namespace>/<directory>'."""
+    """The last question. ``tables`` by '<namespace>/<directory>'."""
 
     session: str
     number: int
@@ -28,17 +38,17 @@ class Question:
 
 
 def key_of(reference: TableReference) -> str:
-    """A table as reports and questions name it."""
+    """A table's key in reports and questions."""
     return f"{reference.namespace}/{reference.directory}"
 
 
 def next_question(before: Question | None, request: InventoryRequest) -> Question:
-    """The question that a request asks, after the one that is remembered.
+    """The question of a request, following the remembered one.
 
-    A request may come twice (its answer was lost): the second time it changes nothing.
+    A request may come twice (its answer was lost); the second time it changes nothing.
 
     Raises:
-        UnknownQuestion: its base is not the question that is remembered, or it is older than that.
+        UnknownQuestion: its base is not the remembered question, or it is older than that.
     """
     same_session = before is not None and before.session == request.session
     if before is not None and same_session and request.number < before.number:
@@ -57,7 +67,7 @@ def next_question(before: Question | None, request: InventoryRequest) -> Questio
 
 
 def tables_that_differ(before: Question | None, now: Question) -> frozenset[str]:
-    """The tables about which two questions say something different, or which only one of them names."""
+    """Tables that two questions describe differently, or that only one of them names."""
     known = before.tables if before is not None else {}
     if known is now.tables:
         return frozenset()
@@ -73,7 +83,8 @@ def _changed(tables: Mapping[str, AskedTable], request: InventoryRequest) -> Map
 
 @dataclass(frozen=True)
 class Order:
-    """A deletion: of a bucket's files or of garbage (both keep or name ``manifests``), or of a folder into the bin."""
+    """A deletion: of a bucket's files or of garbage (with the live ``manifests``), or of a folder into the recycle bin.
+    """
 
     kind: Literal["drop", "collect", "recycle"]
     table: TablePath
@@ -84,7 +95,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Here:
-    """What an order is checked against: this process, its clock, and the newest question (None: none was asked)."""
+    """What an order is checked against: this process, its clock, and the newest question (None: none yet)."""
 
     instance: str
     uptime_seconds: float
@@ -92,7 +103,7 @@ class Here:
 
 
 def untrue_part(order: Order, here: Here) -> str | None:
-    """The first part of the order's proof that is not true here, in words; None when all of it is."""
+    """The first part of the order's proof that does not hold here, in words; None if all of it holds. Pure."""
     proof = order.proof
     if proof.instance != here.instance:
         return f"it was decided from a report of agent process {proof.instance!r}, and this is {here.instance!r}"
@@ -117,7 +128,7 @@ def _other_epoch(order: Order, asked: AskedTable) -> str | None:
         ("map version", proof.map_version, asked.map_version),
     ):
         if ordered != newest:
-            return f"it was decided for {what} {ordered!r}, and the newest question says {newest!r}"
+            return f"it was decided for {what} {ordered!r}, and the newest question has {newest!r}"
     return None
 
 
@@ -130,7 +141,7 @@ def _other_manifests(order: Order, asked: AskedTable) -> str | None:
 
 
 class StaleTerm(Exception):
-    """A question or an order of an operator that was replaced. ``term`` is the newest that was heard."""
+    """A question or an order of a replaced operator. ``term`` is the newest that the agent has heard."""
 
     def __init__(self, given: int, term: int) -> None:
         super().__init__(f"it is of term {given}, and this agent has heard of term {term}; another operator leads")
@@ -138,12 +149,14 @@ class StaleTerm(Exception):
 
 
 class StaleOrder(Exception):
-    """A part of a deletion's proof is not true here; nothing was deleted."""
+    """A part of a deletion's proof does not hold here; nothing was deleted."""
 
 
 class Taken(NamedTuple):
-    """A question that is now the newest: whether it asks something else than the one before, the deletions that
-    have to end before it is answered, and the tables that it asks about otherwise than that one.
+    """A question that is now the newest.
+
+    ``is_new``: it differs from the one before. ``running``: deletions that have to end before it is answered.
+    ``differing``: tables that it describes differently.
     """
 
     question: Question
@@ -153,7 +166,7 @@ class Taken(NamedTuple):
 
 
 class Conversation:
-    """Safe to share between threads; the lock is held for moments only.
+    """Safe to share between threads; the lock is held only for moments.
 
     Args:
         clock: seconds that never go back.
@@ -174,12 +187,12 @@ class Conversation:
         return self._clock() - self._started
 
     def uptime_at(self, moment: float) -> float:
-        """How long the process had run at a moment of its clock; 0 for one before its start."""
+        """The uptime at a moment of the process's clock; 0 before its start."""
         return max(0.0, moment - self._started)
 
     @property
     def term(self) -> int:
-        """The newest term that was heard; 0 = none."""
+        """The newest term that the agent has heard; 0 = none."""
         return self._term
 
     @property
@@ -188,7 +201,7 @@ class Conversation:
         return self._question
 
     def is_asked_about(self, table: TablePath) -> bool:
-        """Whether the newest question names a table: it is one that is wanted."""
+        """Whether the newest question names the table: it is wanted."""
         question = self._question
         return question is not None and str(table) in question.tables
 
@@ -196,7 +209,7 @@ class Conversation:
         """Make a request's question the newest one.
 
         Raises:
-            StaleTerm: a newer term was heard.
+            StaleTerm: the agent has heard a newer term.
             UnknownQuestion: its base is not the newest question.
         """
         with self._lock:
@@ -212,11 +225,11 @@ class Conversation:
 
     @contextlib.contextmanager
     def deletion(self, order: Order) -> Iterator[None]:
-        """Around a deletion, in the thread that carries it out.
+        """Around a deletion, in the thread that performs it.
 
         Raises:
-            StaleTerm: a newer term was heard.
-            StaleOrder: a part of the proof is not true here.
+            StaleTerm: the agent has heard a newer term.
+            StaleOrder: a part of the proof does not hold here.
         """
         with self._under_way(order.proof.term, frozenset({str(order.table)}), order):
             yield

@@ -1,4 +1,8 @@
-"""Damage."""
+"""Damage that readers report or the front's log shows: the agent reads the file itself and trusts no report.
+
+A false report costs one read of one file. Checks run one at a time, few may wait, fewer of one namespace, and a file
+that was just checked is not read again.
+"""
 
 import asyncio
 import logging
@@ -20,12 +24,12 @@ from .quotas import RunningReads
 
 MAX_WAITING = 8
 MAX_WAITING_OF_NAMESPACE = 2
-"""Both count the running check, too."""
+"""Both include the running check."""
 REMEMBERED_SECONDS = 60.0
 MAX_REMEMBERED = 1000
 
 MAX_LOGGED_AT_ONCE = 20
-"""Of the lines that come together: a flood of requests makes no flood of lines."""
+"""Of the lines that arrive together: a flood of requests must not flood the log."""
 
 _LINE = re.compile(r"\S+ \S+ \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?(?P<message>.*)")
 _NUMBERS = "|".join(str(number) for number in sorted(UNREADABLE_MEDIUM))
@@ -54,7 +58,7 @@ class DamageChecks:
         self._known: OrderedDict[tuple[TablePath, str], tuple[float, bool]] = OrderedDict()
 
     async def report(self, request: web.Request, table: TablePath) -> web.Response:
-        """Whether the file is damaged here; if so it is not served any more.
+        """Check a file that a reader reported; a damaged one is no longer served.
 
         Raises:
             Refusal: 429, too many checks wait.
@@ -72,16 +76,16 @@ class DamageChecks:
         return answer_of(DamageAnswer(path=path, damaged=damaged))
 
     async def suspect(self, table: TablePath, path: str) -> None:
-        """The disk failed while a file was sent; as a report, but dropped when too many checks wait."""
+        """Check a file whose sending failed on the disk; skipped if too many checks wait."""
         if self._has_room(table.namespace):
             await self._checked_in_turn(table, path)
 
     def _has_room(self, namespace: str) -> bool:
-        """Whoever reports without end keeps out nobody of another namespace."""
+        """Limits damage reports per namespace."""
         return self._waiting.total() < MAX_WAITING and self._waiting[namespace] < MAX_WAITING_OF_NAMESPACE
 
     async def _checked_in_turn(self, table: TablePath, path: str) -> bool:
-        """The oldest first, as asyncio's locks are given."""
+        """Check in order of arrival, which asyncio's locks keep."""
         with self._waits(table.namespace):
             async with self._one_at_a_time:
                 return await self._checked(table, path)
@@ -112,7 +116,10 @@ class DamageChecks:
 
 
 class FrontErrors:
-    """Takes the lines. Used on the event loop only."""
+    """Processes the front's error log: logs it, and checks files that could not be read or ended early.
+
+    Used on the event loop only.
+    """
 
     def __init__(self, reads: RunningReads, damage: DamageChecks) -> None:
         self._reads = reads
@@ -141,7 +148,7 @@ class FrontErrors:
             check.add_done_callback(self._checks.discard)
 
     async def _check(self, raw_target: str) -> None:
-        """The agent reads the file itself: a line in a log is no proof."""
+        """Check the file itself: a log line is no proof."""
         try:
             target = file_target(decoded_segments(raw_target)[2:])
             await self._damage.suspect(*target)

@@ -1,4 +1,4 @@
-"""Requests for files."""
+"""Uploads of files, several small files in one answer, and how a file is opened once it is known to be right."""
 
 import asyncio
 import os
@@ -25,13 +25,13 @@ from .node_state import NodeState
 from .quotas import Reservation
 
 UPLOAD_BLOCK_BYTES = 1 << 20
-"""Large blocks: a thread switch per block, not per 64 KiB."""
+"""Large blocks: one thread switch per block, not per 64 KiB."""
 UPLOAD_IDLE_SECONDS = 60.0
-"""Room is kept for an upload that says nothing for no longer."""
+"""Room is reserved for a silent upload for no longer."""
 MAX_UNKNOWN_FOLDERS = 1000
 """Of tables of one namespace."""
 MIN_BYTES_PER_SECOND = 64 << 10
-"""On the average, after the first minute: room is kept for a file, and its sender decides for how long."""
+"""On average, after the first minute: a sender must not hold reserved room for long."""
 
 ANSWER_BLOCK_BYTES = 1 << 19
 """Of several small files in one answer."""
@@ -64,7 +64,7 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
 
 
 def _check_disk(node: NodeState) -> None:
-    """Refuse what would be written to another disk than the node's, or to the folder below a mount point.
+    """Refuse uploads while the data root is not on the node's disk.
 
     Raises:
         Refusal: 507.
@@ -75,11 +75,10 @@ def _check_disk(node: NodeState) -> None:
 
 
 def _check_new_folder(node: NodeState, table: TablePath, asked: Collection[str]) -> None:
-    """Refuse one more folder of a table that the operator does not ask about, where a namespace has very many: reports
-    name them all.
+    """Refuse a new folder of a table unknown to the operator if its namespace has very many: reports name them all.
 
-    Tables come to nodes that are not in their group's map, where others are away, so some such folders are ordinary;
-    the operator asks about them as soon as it hears of them. Who was not asked yet knows no table.
+    Tables come to nodes outside their group's map while others are away, so some such folders are ordinary; the
+    operator asks about them once it learns of them. An agent that was not asked yet knows no table.
 
     Raises:
         Refusal: 507.
@@ -96,7 +95,7 @@ def _check_new_folder(node: NodeState, table: TablePath, asked: Collection[str])
 
 
 def _check_strays(node: NodeState, namespace: str) -> None:
-    """Refuse one more file of a namespace that has very many which no live manifest names: the agent remembers all.
+    """Refuse another file of a namespace that has very many unnamed by live manifests: they take the agent's memory.
 
     Raises:
         Refusal: 507.
@@ -190,7 +189,7 @@ async def get_files(
     check: Callable[[Iterable[str]], None],
     pace: Callable[[int], Awaitable[None]] | None = None,
 ) -> web.StreamResponse:
-    """Several small files in one answer. One that cannot be given is said so in its place.
+    """Send several small files in one answer; a file that cannot be sent is reported in its place.
 
     ``check`` refuses files that the caller may not have although they may have the table; ``pace`` waits until so many
     bytes may be sent.
@@ -224,7 +223,7 @@ async def _send_frames(
 
 
 def _frames(node: NodeState, targets: list[FileTarget]) -> bytes:
-    """The frames of the next files, as many as make a block; they are taken off the list."""
+    """The frames of the next files, up to a block; removes them from the list."""
     frames: list[bytes] = []
     frames_bytes = taken = 0
     for target in targets:
@@ -262,7 +261,7 @@ def _small_content(node: NodeState, target: FileTarget) -> bytes:
 
 
 def open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry]:
-    """A descriptor of a file and what it holds; a file known to be wrong is not served."""
+    """Open a file and return its content's entry; a file known to be wrong is not served."""
     try:
         descriptor = node.root.open_file(*target)
     except OSError as error:
@@ -281,6 +280,6 @@ def open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry
 
 
 def _corrupt(node: NodeState, target: FileTarget, sha256: str) -> FileCorrupt:
-    """The answer to a request for a damaged file, which is out of the readers' way from now on."""
+    """The error for a damaged file, which is moved out of the readers' path."""
     node.inventory.table(target.table).set_aside_if_damaged(target.path)
     return FileCorrupt(f"{target.path} is damaged: its content is {sha256}; ask another replica")

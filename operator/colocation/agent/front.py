@@ -1,7 +1,7 @@
-"""The agent's front: nginx, a child of this process, which ends TLS and sends the files that the agent allows.
+"""The agent's front: nginx, a child process that ends TLS and sends the files that the agent allows.
 
 It lives as long as the agent: the kernel ends it when the agent dies, and the agent stops when it ends. Its log lines
-come through pipes: what was sent of each request, and what went wrong.
+come through pipes: what each request was sent, and errors.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ Lines = Callable[[list[str]], None]
 
 
 class FrontEnded(Exception):
-    """nginx has ended although nobody told it to: whoever started the agent starts both again."""
+    """nginx ended although it was not stopped; the agent has to be restarted with it."""
 
 
 class Front:
-    """A running nginx. ``port`` and ``health_port`` are the real ones (0 in the settings = any free).
+    """A running nginx. ``port`` and ``health_port`` are the actual ones (0 in the settings = any free).
 
-    ``ended`` is set when it ends, whoever ended it.
+    ``ended`` is set when it ends for any reason.
     """
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, health_port: int) -> None:
@@ -60,24 +60,24 @@ class Front:
 
     @property
     def process_id(self) -> int:
-        """Of nginx' first process, which starts its workers."""
+        """The id of nginx' master process, which starts its workers."""
         return self._process.pid
 
     def reload(self) -> None:
-        """Take up renewed files; running requests end with the old ones."""
+        """Load renewed files; running requests end with the old ones."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGHUP)
 
     async def watch(self) -> None:
-        """Wait for its end."""
-        code = await asyncio.to_thread(self._process.wait)  # asyncio's own also waits for the pipes, which workers have
+        """Wait until nginx ends."""
+        code = await asyncio.to_thread(self._process.wait)  # asyncio's own also waits for the workers' pipes
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # workers that a killed master has left behind
-        _log.log(logging.INFO if code == 0 else logging.ERROR, "nginx has ended with status %d", code)
+            os.killpg(self._process.pid, signal.SIGKILL)  # workers that outlive a killed master
+        _log.log(logging.INFO if code == 0 else logging.ERROR, "nginx ended with status %d", code)
         self.ended.set()
 
     async def stop(self) -> None:
-        """End it: at once but for what it has yet to flush."""
+        """Stop nginx, with time only for what it has yet to flush."""
         for number, seconds in _LAST_SIGNALS:
             if self.ended.is_set():
                 return
@@ -97,17 +97,17 @@ async def front_folder() -> AsyncIterator[Path]:
 async def running_front(
     settings: Settings, certificates: Sequence[ServedCertificate], folder: Path, sent: Lines, errors: Lines
 ) -> AsyncIterator[Front]:
-    """nginx in front of the agent's sockets in ``folder``, until left.
+    """Run nginx in front of the agent's sockets in ``folder`` until left.
 
     Args:
         settings: where to listen, and what to serve.
         certificates: of the agent.
         folder: see ``front_folder``.
-        sent: takes the lines that say what was sent.
-        errors: takes the lines that say what went wrong.
+        sent: takes the log lines that report sent bytes.
+        errors: takes the lines of the error log.
 
     Raises:
-        OSError: it is not installed, or did not start; an address is not free.
+        OSError: nginx is not installed or did not start, or an address is not free.
     """
     sockets, health_sockets = _listening(settings.host, settings.port), _listening(settings.host, settings.health_port)
     try:
@@ -150,12 +150,12 @@ def _started(configuration: FrontConfiguration, sockets: Sequence[socket.socket]
     path = configuration.folder / "nginx.conf"
     path.write_text(configuration.text())
     for one in sockets:
-        one.setblocking(False)  # else a worker that another one forestalls waits for the next connection
+        one.setblocking(False)  # else a worker blocks if another accepts first
     descriptors = [one.fileno() for one in sockets]
     command = ["setpriv", "--pdeathsig", "TERM", program, "-e", "stderr", "-p", str(configuration.folder)]
     return subprocess.Popen(
         [*command, "-c", str(path)],
-        env=os.environ | {"NGINX": "".join(f"{number};" for number in descriptors)},  # where it listens
+        env=os.environ | {"NGINX": "".join(f"{number};" for number in descriptors)},  # sockets to listen on
         pass_fds=descriptors,
         start_new_session=True,
         stdin=subprocess.DEVNULL,
@@ -165,7 +165,7 @@ def _started(configuration: FrontConfiguration, sockets: Sequence[socket.socket]
 
 
 async def _wait_until_started(front: Front, pid_file: Path) -> None:
-    """Its configuration is read, and its logs are opened."""
+    """Wait until nginx has read its configuration and opened its logs."""
     async with asyncio.timeout(START_SECONDS):
         while not await asyncio.to_thread(_has_content, pid_file):
             if front.ended.is_set():
@@ -178,7 +178,7 @@ def _has_content(path: Path) -> bool:
 
 
 async def _follow(pipe: IO[bytes], take: Lines) -> None:
-    """Give the lines of a log, many at once, until nobody can write to it any more."""
+    """Pass on the lines of a log, many at a time, until all its writers have ended."""
     stream = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), pipe
@@ -192,7 +192,7 @@ async def _follow(pipe: IO[bytes], take: Lines) -> None:
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen at an address, or at all; of IPv6 where the machine has it. The caller closes them."""
+    """Sockets that listen at an address, or at all addresses, of IPv6 where available. The caller closes them."""
     if host:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return [socket.create_server((host, port), family=family, backlog=BACKLOG)]
@@ -206,6 +206,6 @@ def _listening(host: str, port: int) -> list[socket.socket]:
 
 
 def _address_of(listening: socket.socket) -> str:
-    """As nginx' ``listen`` takes it."""
+    """The address in the form of nginx' ``listen``."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if listening.family == socket.AF_INET6 else f"{host}:{port}"

@@ -1,7 +1,7 @@
-"""Pure: the configuration of nginx, the agent's front. What nobody has to be known for is bounded here.
+"""The configuration of nginx, the agent's front, including the limits that apply before authentication. Pure.
 
-nginx ends TLS, waits for slow clients, and sends the files that the agent allows (``X-Accel-Redirect``). It asks the
-agent over unix sockets that only the agent's user can reach.
+nginx ends TLS, waits for slow clients, and sends the files that the agent allows (``X-Accel-Redirect``). It reaches the
+agent over unix sockets that only the agent's user can open.
 """
 
 import re
@@ -16,31 +16,33 @@ from colocation.model.names import AGENT_NODE_HEADER
 HEADER_SECONDS = 10
 """From the first byte of a request to the end of its headers."""
 BODY_SECONDS = 75
-"""Between two pieces of a body. Longer than ``uploads.UPLOAD_IDLE_SECONDS``: the agent's answer says more."""
+"""Between two pieces of a body. Longer than ``file_requests.UPLOAD_IDLE_SECONDS``, since the agent's error is more
+precise.
+"""
 SEND_SECONDS = 60
-"""Between two pieces of an answer that a client takes."""
+"""Between two pieces of a response that a client reads."""
 IDLE_SECONDS = 65
-"""A connection without a request."""
+"""For a connection without a request."""
 WORK_SECONDS = 2 * 3600
-"""The agent holds questions and hashes tables for so long."""
+"""How long the agent may hold questions or hash tables."""
 RELOAD_SECONDS = 3600
-"""After a renewal of the certificate, running requests may take so long to end."""
+"""How long running requests may take to end after a certificate is renewed."""
 MAX_CONNECTIONS = 16384
-"""Per worker. Those that have sent nothing yet give way to new ones when there are more."""
+"""Per worker. Connections without a request give way to new ones beyond it."""
 MAX_PROBES = 64
 MAX_PROBES_PER_SECOND = 50
-"""Of one address, on the health port, which asks for no token."""
+"""Of one address, on the health port, which needs no token."""
 MAX_BODY_BYTES = 64 << 20
-"""Of JSON bodies: an inventory request names every table of the cluster."""
+"""For JSON bodies: an inventory request names every table of the cluster."""
 REQUEST_HEADER = "Colocation-Front-Request"
-"""nginx' id of a request, for the agent alone; the line in the log that says what was sent has it too."""
+"""nginx' id of a request, for the agent only; the log line with the sent bytes has it, too."""
 PEER_HEADER = "Colocation-Peer"
-"""The address that a request came from, whatever the client says, for the agent alone."""
+"""The client's address, for the agent only; a value sent by the client is replaced."""
 DISK_PREFIX = "/disk/"
-"""Internal: what follows is a path below the data root."""
+"""Internal location; the rest of the URI is a path below the data root."""
 
 COLD_PREFIX = "/cold/"
-"""As ``DISK_PREFIX``, of files that have to come from the disk: threads read them, and no worker waits."""
+"""As ``DISK_PREFIX``, for files that are not in memory: threads read them, so that no worker blocks."""
 
 _SERVER = Template(r"""
     server {
@@ -198,12 +200,12 @@ _ERRORS: Mapping[int, tuple[str, str]] = {
     502: ("AgentUnavailable", "the agent does not answer its front; ask again, or ask another replica"),
     504: ("AgentUnavailable", "the agent does not answer its front; ask again, or ask another replica"),
 }
-"""What nginx says by itself: status, word, message."""
+"""Errors that nginx answers itself: status, reason, message."""
 _STATUSES = {494: 431, 497: 400, 403: 404, 502: 503, 504: 503}
 
 
 class ServedCertificate(NamedTuple):
-    """PEM files, and the DNS name by which clients ask for this certificate (SNI); empty = none of the others."""
+    """PEM files, and the DNS name for which clients get this certificate (SNI); empty = for all other names."""
 
     certificate: Path
     key: Path
@@ -216,8 +218,8 @@ class FrontConfiguration:
 
     ``certificates``: clients that ask for none of their names get the first.
 
-    ``max_requests`` are served at once, ``max_requests_per_address`` of one client address: behind a host port that may
-    be a whole node.
+    ``max_requests`` are served at a time, ``max_requests_per_address`` of them for one client address, which may be a
+    whole node behind a host port.
     """
 
     folder: Path
@@ -235,7 +237,7 @@ class FrontConfiguration:
         """The file's content.
 
         Raises:
-            ValueError: a path that nginx cannot be told.
+            ValueError: a path contains characters that the configuration cannot hold.
         """
         return _TEMPLATE.substitute(
             servers="".join(map(self._server, self.certificates)),
@@ -259,7 +261,7 @@ class FrontConfiguration:
         )
 
     def _server(self, served: ServedCertificate) -> str:
-        """The same for each certificate."""
+        """The server block of one certificate."""
         return _SERVER.substitute(
             listen=" ".join(f"listen {address} ssl;" for address in self.addresses),
             name=_plain(served.name) if served.name else '""',

@@ -1,4 +1,4 @@
-"""What all requests share."""
+"""What all requests share: targets and ranges, JSON bodies, and the HTTP answers for errors."""
 
 import asyncio
 import re
@@ -28,13 +28,13 @@ Body = TypeVar("Body", bound=BaseModel)
 
 MAX_BODY_BYTES = 1 << 20
 BODY_SECONDS = 60.0
-"""For the whole of it: it is small, or comes from the operator."""
+"""For a whole body: it is small, or comes from the operator."""
 
 
 class Refusal(Exception):
-    """A request that is not served. ``reason`` is one word, ``message`` says what is allowed and what to do.
+    """A request that is refused. ``reason`` is one word, ``message`` states what is allowed and what to do.
 
-    ``fields`` stand beside them in the body.
+    ``fields`` are added to the JSON body.
     """
 
     def __init__(self, status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> None:
@@ -68,7 +68,7 @@ EXPECTED_ERRORS = tuple(_STATUS_AND_REASON)
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """The refusal for one of ``EXPECTED_ERRORS``."""
+    """The HTTP answer for one of ``EXPECTED_ERRORS``: each cause has one status and one reason."""
     status, reason = _STATUS_AND_REASON[type(error)]
     refusal = Refusal(status, reason, str(error))
     if isinstance(error, StaleTerm):
@@ -79,7 +79,7 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def error_response(refusal: Refusal) -> web.Response:
-    """The JSON answer for a refusal."""
+    """The JSON response for a refusal."""
     body = {"error": refusal.reason, "message": refusal.message, **refusal.fields}
     return web.json_response(body, status=refusal.status, headers=refusal.headers)
 
@@ -102,10 +102,10 @@ def decoded_segments(raw_target: str) -> tuple[str, ...]:
 
 
 def file_target(segments: tuple[str, ...]) -> FileTarget:
-    """The file that ``namespace``, ``directory`` and path segments name.
+    """The file named by ``namespace``, ``directory`` and path segments.
 
     Raises:
-        InvalidPath: a part is missing, or not allowed.
+        InvalidPath: a part is missing or not allowed.
     """
     if len(segments) < 3:
         raise InvalidPath(f"file {'/'.join(segments)!r} is not allowed; allowed: <namespace>/<directory>/<path>")
@@ -115,7 +115,7 @@ def file_target(segments: tuple[str, ...]) -> FileTarget:
 
 
 def byte_range(header: str | None, file_bytes: int) -> tuple[int, int] | None:
-    """(start, end) of a ``Range`` header, end excluded and cut to the file; None without one.
+    """(start, end) of a ``Range`` header, end excluded and cut to the file; None without a header.
 
     Raises:
         Refusal: 400, not one range of bytes; 416, it begins at or after the file's end.
@@ -153,7 +153,7 @@ async def body_of(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> byte
     """A request's whole body.
 
     Raises:
-        Refusal: 408, it comes too slowly; 413, it is too large.
+        Refusal: 408, it arrives too slowly; 413, it is too large.
     """
     body = bytearray()
     try:
@@ -173,7 +173,7 @@ def validated(kind: type[Body], content: bytes) -> Body:
     """A body's content.
 
     Raises:
-        Refusal: 400, it is no such content; saying what is wrong with which field.
+        Refusal: 400, with the wrong fields.
     """
     try:
         return kind.model_validate_json(content)
@@ -192,7 +192,7 @@ async def parsed_body(request: web.Request, kind: type[Body]) -> Body:
 
 
 def check_digests(digests: tuple[str, ...]) -> None:
-    """Refuse what is no SHA-256.
+    """Check that all are SHA-256 digests.
 
     Raises:
         Refusal: 400.
@@ -204,5 +204,5 @@ def check_digests(digests: tuple[str, ...]) -> None:
 
 
 def answer_of(content: BaseModel | TableReport) -> web.Response:
-    """200 with a content as JSON in camelCase."""
+    """200 with content as JSON in camelCase."""
     return web.json_response(text=to_json(content, by_alias=True).decode())

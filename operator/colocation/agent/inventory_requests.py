@@ -18,28 +18,31 @@ from .http_messages import answer_of, body_of, validated
 from .node_state import NodeState
 
 POLL_SECONDS = 1.0
-"""While a question is held: how often other processes' announcements, clones' progress and the disk are looked at."""
+"""While a question is held: how often announcements, clones' progress and the disk are checked."""
 ANSWER_PAUSE_SECONDS = 1.0
-"""Between two answers to questions that may be held: a load that publishes a file every millisecond is told of once a
-second."""
+"""Between two answers to questions that may be held: a load that publishes a file every millisecond is reported once a
+second.
+"""
 LOOK_PAUSE_SECONDS = 0.2
-"""Between two looks for news while a question is held: files of tables that nobody asks about ring the bell too."""
+"""Between two checks while a question is held: files of tables that no question names ring the bell, too."""
 _REVISION_NUMBER = re.compile(r"[0-9]{1,19}")
 FREE_BYTES_STEP = 64 << 20
-"""Free space in answers to single questions, rounded down: else other programs' writes would change every revision."""
+"""Free space in answers to single questions is rounded down, so that other programs' writes do not change every
+revision.
+"""
 
 
 async def inventory(node: NodeState, request: web.Request) -> web.Response:
-    """The report on what is asked, or 304 when the caller has it.
+    """Answer with the report, or 304 if the caller has it.
 
-    A question without a session (also in the form of the release before sessions) is answered in full, at once, and
+    A question without a session (also in the form of the release before sessions) is answered in full, immediately, and
     not remembered.
     """
     asked = _asked(await body_of(request, MAX_BODY_BYTES))
     if isinstance(asked, OldInventoryRequest):
         return await _answered_alone(node, request, asked)
     taken = node.conversation.take(asked)
-    node.bell.ring()  # an older question that is held ends now
+    node.bell.ring()  # ends an older held question
     if taken.differing:
         await node.run_report(node.folders.prepare, taken.differing)
     for ended in taken.running:
@@ -54,14 +57,14 @@ async def inventory(node: NodeState, request: web.Request) -> web.Response:
 
 
 async def _held(node: NodeState, question: Question, since: int | None, wait_seconds: float) -> AgentReport | None:
-    """The report as soon as it is not the one that the caller has; None when nothing changed within the time, or until
-    a newer question of the session was asked.
+    """The report once it differs from the caller's; None if nothing changed in time or before a newer question of the
+    session.
 
-    None is said only after a look: it tells the caller that all it knows is still so.
+    None is returned only after a check: it confirms that all the caller knows is still true.
 
     Raises:
         StaleTerm: an operator with a newer term asks.
-        UnknownQuestion: another question was asked, and nothing can be said of this one.
+        UnknownQuestion: another question was asked, and this one cannot be answered.
     """
     has_looked = False
     ends_at = time.monotonic() + wait_seconds
@@ -90,11 +93,11 @@ async def _held(node: NodeState, question: Question, since: int | None, wait_sec
 
 
 def _check_replaced(node: NodeState, question: Question, has_looked: bool) -> None:
-    """Refuse a question that another one has replaced, unless that is of the same session and nothing had changed.
+    """Refuse a replaced question, unless the newer one is of the same session and nothing had changed.
 
     Raises:
         StaleTerm: an operator with a newer term asks.
-        UnknownQuestion: nothing can be said of the question.
+        UnknownQuestion: the question cannot be answered.
     """
     newest = node.conversation.question
     if has_looked and newest is not None and newest.session == question.session:
@@ -116,21 +119,21 @@ async def _answered_alone(node: NodeState, request: web.Request, single: OldInve
 
 
 def _asked(content: bytes) -> InventoryRequest | OldInventoryRequest:
-    """A question of a conversation, or one that stands alone."""
+    """A question of a conversation, or a single one."""
     try:
         asked = InventoryRequest.model_validate_json(content)
     except ValidationError:
         try:
             return OldInventoryRequest.model_validate_json(content)
         except ValidationError:
-            asked = validated(InventoryRequest, content)  # refuses, saying what is wrong with the form of today
+            asked = validated(InventoryRequest, content)  # refuses, naming what is wrong with the current form
     if asked.session:
         return asked
     return OldInventoryRequest(tables=tuple(one.reference for one in asked.changed))
 
 
 def _revision_of(header: str | None, instance: str) -> int | None:
-    """The number of a revision of this process in ``If-None-Match``; None for every other."""
+    """The number of a revision of this process in ``If-None-Match``; None for any other."""
     begin, _, number = (header or "").strip('"').rpartition("-")
     return int(number) if begin == instance and _REVISION_NUMBER.fullmatch(number) else None
 

@@ -1,4 +1,4 @@
-"""The agent's Prometheus metrics; one registry per agent, so that tests may run several."""
+"""The agent's Prometheus metrics; one registry per agent, so that tests can run several."""
 
 from prometheus_client import CollectorRegistry
 
@@ -11,10 +11,10 @@ DISK_REASONS = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY,
 
 
 class Metrics:
-    """Counters and gauges; what they mean stands in ``model.metrics``.
+    """Counters and gauges, described in ``model.metrics``.
 
     Args:
-        clone_account: whom clones read as.
+        clone_account: account of the clone Jobs.
     """
 
     def __init__(self, clone_account: str = "") -> None:
@@ -38,7 +38,7 @@ class Metrics:
         self.certificate_fault = gauge(table.CERTIFICATE_FAULT, registry)
 
     def count_sent(self, account: str, sent_bytes: int) -> None:
-        """Bytes of files that were sent to an account."""
+        """Count bytes of files that were sent to an account."""
         self._served_bytes.inc(sent_bytes)
         if account == self._clone_account:
             self._cloned_bytes.inc(sent_bytes)

@@ -1,4 +1,8 @@
-"""This node's key and certificate."""
+"""This node's key and certificate as PEM: made, requested, checked, and kept on the node's disk.
+
+One file holds key and chain, so that they always match. With it an agent can restart while the operator is away. Only
+the user of agents and clone Jobs can read it.
+"""
 
 import hashlib
 import os
@@ -23,7 +27,7 @@ PRIVATE_MODE = 0o600
 
 
 class UnusableCertificate(Exception):
-    """It is not this node's, or cannot be understood; the message says which."""
+    """The certificate is not this node's, or cannot be parsed; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +46,20 @@ class OwnCertificate:
         return (self.ends_at - self.begins_at).total_seconds()
 
     def at(self, share: float) -> datetime:
-        """When so much of its life is over."""
+        """When this share of its life is over."""
         return self.begins_at + share * (self.ends_at - self.begins_at)
 
     def is_trusted(self, authorities: bytes) -> bool:
-        """Whether one of these CAs (PEM) has signed the last of the chain, or is in it."""
+        """Whether one of these CAs (PEM) has signed the last certificate of the chain, or is in it."""
         last = self.issuers[-1]
         return any(one == last or _has_issued(one, last) for one in _certificates(authorities))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A key, and the request for its certificate (PEM). ``name`` follows from the key: asking again is the same."""
+    """A key, and the request for its certificate (PEM). ``name`` follows from the key, so a repeated request is the
+    same.
+    """
 
     key: ec.EllipticCurvePrivateKey
     request: bytes
@@ -79,10 +85,10 @@ def joined(key: ec.EllipticCurvePrivateKey, chain: bytes) -> bytes:
 
 
 def checked(pem: bytes, node: str) -> OwnCertificate:
-    """What the file holds, if it is this node's. Whether it has ended is the caller's matter: clocks may be wrong.
+    """The file's content, if it is this node's. The caller judges whether it has expired: clocks may be wrong.
 
     Raises:
-        UnusableCertificate: it is not.
+        UnusableCertificate: it is not this node's, or cannot be parsed.
     """
     if len(pem) > MAX_CHAIN_BYTES:
         raise UnusableCertificate(f"it has more than {MAX_CHAIN_BYTES} bytes")
@@ -100,7 +106,7 @@ def checked(pem: bytes, node: str) -> OwnCertificate:
 
 
 def placeholder(node: str) -> bytes:
-    """A certificate that nobody trusts, to serve probes with until there is one that clients do."""
+    """A certificate that no client trusts, to answer probes until there is a trusted one."""
     asked, now = ask_for(node), datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(_SUBJECT).issuer_name(_SUBJECT).public_key(asked.key.public_key())
     made = (
@@ -119,7 +125,7 @@ def _private_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
-    """Those among the blocks of a PEM file."""
+    """The certificates among the blocks of a PEM file."""
     return tuple(x509.load_pem_x509_certificate(block) for block in _BLOCK.findall(pem))
 
 
@@ -137,7 +143,7 @@ def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> b
 
 
 def read_certificate(folder: int) -> bytes:
-    """The file in an open data root (PEM: key, certificate, chain); empty when there is none that could be one.
+    """The file in an open data root (PEM: key, certificate, chain); empty if it is missing or too large.
 
     Raises:
         OSError: it cannot be read.
@@ -152,9 +158,9 @@ def read_certificate(folder: int) -> bytes:
 
 
 def write_certificate(folder: int, pem: bytes) -> None:
-    """Replace the file, durably.
+    """Replace the file durably.
 
     Raises:
-        OSError: it cannot be written, and the one before is still there; or it cannot be synced, and there is none.
+        OSError: it cannot be written, and the old one remains; or it cannot be synced, and none remains.
     """
     replace_file(folder, CERTIFICATE_FILE, pem, PRIVATE_MODE)

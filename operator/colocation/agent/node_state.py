@@ -1,4 +1,4 @@
-"""State that the agent's request handlers share."""
+"""State that the agent's request handlers share: data root, inventory, conversation, quotas, threads."""
 
 import asyncio
 import contextlib
@@ -17,17 +17,17 @@ from .answers import Answers, Bell
 from .conversation import Conversation
 from .folders import NamespaceFolders
 from .metrics import Metrics
-from .quotas import ClonePace, Room, RunningReads, Turns
+from .quotas import CloneReadBudget, Room, RunningReads, Turns
 from .settings import Settings
 
 READ_THREADS = 16
 WRITE_THREADS = 8
 WORK_THREADS = 4
-"""For what may take minutes: carrying out deletions, and checks of single files."""
+"""For work that may take minutes: performing deletions, and checks of single files."""
 VERIFY_THREADS = 4
 MAX_UPLOADS_OF_ACCOUNT, MAX_WAITING_UPLOADS, UPLOAD_WAIT_SECONDS = 64, 512, 20.0
 MAX_UPLOADS_TO_NAMESPACE, MAX_WAITING_TO_NAMESPACE = 256, 1024
-"""Of all accounts that send to one namespace: a tenant with many accounts has no more."""
+"""Of all accounts that send to one namespace: a tenant with many accounts gets no more."""
 MAX_BATCHES_OF_ACCOUNT, MAX_WAITING_BATCHES, BATCH_WAIT_SECONDS = 32, 128, 20.0
 MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFICATION_WAIT_SECONDS = 4, 64, 600.0
 MAX_DEEP_VERIFICATIONS, MAX_WAITING_DEEP_VERIFICATIONS = 1, 4
@@ -60,7 +60,7 @@ class NodeState:
         self._idle.set()
         self._other_transfers = 0
         self.reads = RunningReads(metrics, self._note_running)
-        self.clone_pace = ClonePace(settings.clone_mib_per_second)
+        self.clone_pace = CloneReadBudget(settings.clone_mib_per_second)
         self._read_threads = ThreadPoolExecutor(READ_THREADS, "read")
         self._write_threads = ThreadPoolExecutor(WRITE_THREADS, "write")
         self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
@@ -91,7 +91,7 @@ class NodeState:
             threads.shutdown(cancel_futures=True)
 
     def stop_holding(self) -> None:
-        """Answer the questions that are held, and hold no more."""
+        """Answer the held questions, and hold no more."""
         self.stopping = True
         self.bell.ring()
 
@@ -112,7 +112,7 @@ class NodeState:
         return self._other_transfers + len(self.reads)
 
     async def finish(self, seconds: float) -> None:
-        """Take no new requests, and wait until those that are being served have ended, at most so long."""
+        """Refuse new requests, and wait until the running ones have ended, at most so long."""
         self.turns_away = True
         self.stop_holding()
         await set_within(self._idle, seconds)
@@ -127,21 +127,21 @@ class NodeState:
     async def run_write(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """As ``run``, for uploads: a disk that is slow to write delays no read."""
+        """As ``run``, for uploads: a disk with slow writes delays no read."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._write_threads, lambda: function(*args, **kwargs))
 
     async def run_work(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """As ``run``, for what may take minutes: it delays neither reads nor uploads."""
+        """As ``run``, for work that may take minutes: it delays neither reads nor uploads."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._work_threads, lambda: function(*args, **kwargs))
 
     async def run_verification(
         self, deep: bool, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """As ``run_work``, for tables that are verified: deep, or only what was not hashed yet."""
+        """As ``run_work``, to verify tables: deeply, or only files that were not hashed yet."""
         loop = asyncio.get_running_loop()
         threads = self._deep_thread if deep else self._verify_threads
         return await loop.run_in_executor(threads, lambda: function(*args, **kwargs))
@@ -149,13 +149,13 @@ class NodeState:
     async def run_report(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """As ``run``, in the one thread that makes reports: they wait for each other and not for transfers."""
+        """As ``run``, in the one thread that makes reports, which wait for each other and not for transfers."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._report_thread, lambda: function(*args, **kwargs))
 
     @contextlib.contextmanager
     def transfer(self) -> Iterator[None]:
-        """Counts a file being received, or files that are sent without the front's help."""
+        """Counts a file being received, or files sent without the front."""
         self._other_transfers += 1
         self._note_running()
         try:

@@ -1,4 +1,4 @@
-"""Limits."""
+"""What callers may take of this node at a time: requests, disk room for uploads, clone bandwidth, files being sent."""
 
 import asyncio
 import contextlib
@@ -15,23 +15,25 @@ from .http_messages import Refusal
 from .metrics import Metrics
 
 MAX_SHARE_OF_NAMESPACE = 0.5
-"""Of the room that is left: so much may several uploads to one namespace keep. A single one may take all."""
+"""Share of the free room that several uploads to one namespace may reserve. A single one may take all."""
 
 MAX_READS_OF_ACCOUNT = 512
-"""At once. A slow reader costs the front its buffers, and nobody else anything."""
+"""At a time. A slow reader costs only the front's buffers."""
 MAX_REMEMBERED_ENDS = 4096
 
 _SENT_LINE = re.compile(r"([0-9a-f]{32}) (\d+)")
 
 
 class Turns:
-    """Used on the event loop only.
+    """Limits concurrent requests per account (or namespace); excess requests queue until a timeout.
+
+    Used on the event loop only.
 
     Args:
-        what: they are, for the message.
-        most: at once, of one account.
+        what: the kind of request, for the message.
+        most: at a time, of one account.
         most_waiting: of one account.
-        wait_seconds: how long at most.
+        wait_seconds: longest wait.
     """
 
     def __init__(self, what: str, most: int, most_waiting: int, wait_seconds: float) -> None:
@@ -44,10 +46,10 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self, account: str) -> AsyncIterator[None]:
-        """Wait for a turn, and have it until left.
+        """Wait for a turn, and hold it until left.
 
         Raises:
-            Refusal: 429, too many wait, or this one has waited for too long.
+            Refusal: 429, too many wait, or this one has waited too long.
         """
         if self._counts[account] >= self._most + self._most_waiting:
             raise self._busy(account)
@@ -74,7 +76,7 @@ class Turns:
 
 
 class Reservation:
-    """Of one upload."""
+    """Room reserved for one upload."""
 
     def __init__(self, room: "Room", namespace: str, content_bytes: int) -> None:
         self._room = room
@@ -83,20 +85,23 @@ class Reservation:
         room.kept[namespace] += content_bytes
 
     def arrived(self, content_bytes: int) -> None:
-        """So many bytes more are on the disk, which counts them itself."""
+        """So many more bytes are on the disk, which counts them itself."""
         given_back = min(content_bytes, self.left_bytes)
         self.left_bytes -= given_back
         self._room.kept[self._namespace] -= given_back
 
     def end(self) -> None:
-        """Nothing more is expected."""
+        """Release the rest: nothing more is expected."""
         self.arrived(self.left_bytes)
         if not self._room.kept[self._namespace]:
             del self._room.kept[self._namespace]
 
 
 class Room:
-    """Used on the event loop only. ``kept``: bytes by namespace."""
+    """Disk room reserved for uploads: bytes that were announced and have not arrived yet. Used on the event loop only.
+
+    ``kept``: bytes by namespace.
+    """
 
     def __init__(self, node: str, root: DataRoot, headroom_fraction: float) -> None:
         self.kept: Counter[str] = Counter()
@@ -106,11 +111,11 @@ class Room:
 
     @contextlib.contextmanager
     def keep(self, namespace: str, content_bytes: int) -> Iterator[Reservation]:
-        """Keep room for an upload while it arrives.
+        """Reserve room for an upload while it arrives.
 
         Raises:
-            NoRoom: with the uploads under way the disk would fall below its headroom.
-            Refusal: 429, the namespace keeps too much already.
+            NoRoom: with the running uploads the disk would fall below its headroom.
+            Refusal: 429, the namespace has reserved too much already.
         """
         disk = self._root.disk()
         headroom_bytes = int(disk.capacity_bytes * self._headroom_fraction)
@@ -138,11 +143,14 @@ class Room:
             reservation.end()
 
 
-class ClonePace:
-    """Used on the event loop only. Clone Jobs ask for pieces, so that each waits for some pieces of the others.
+class CloneReadBudget:
+    """What clones may read of this node: their answers wait for the budget, and no other reader's do.
+
+    Used on the event loop only. Clone Jobs ask for pieces of files, so that each waits only for some pieces of the
+    others.
 
     Args:
-        mib_per_second: the budget; None = none.
+        mib_per_second: the budget; None = no limit.
         clock: monotonic seconds.
     """
 
@@ -152,7 +160,7 @@ class ClonePace:
         self._schedule = OwnSchedule(clock())
 
     def wait_seconds(self, count: int) -> float:
-        """Take ``count`` bytes of the budget; how long to wait before they are sent."""
+        """Take ``count`` bytes of the budget; returns how long to wait before they are sent."""
         if self._mib_per_second is None:
             return 0.0
         return self._schedule.reserve(self._clock(), count / (self._mib_per_second * MIB))
@@ -165,7 +173,10 @@ class ClonePace:
 
 
 class RunningReads:
-    """Used on the event loop only. ``changed`` is called when reads have begun or ended."""
+    """Files that the front is sending: how many, for whom, and how many bytes in the end. Used on the event loop only.
+
+    ``changed`` is called when reads begin or end.
+    """
 
     def __init__(self, metrics: Metrics, changed: Callable[[], None]) -> None:
         self._metrics = metrics
@@ -178,7 +189,7 @@ class RunningReads:
         return len(self._accounts)
 
     def check(self, account: str) -> None:
-        """Refuse another read of an account that has too many.
+        """Check that the account may start another read.
 
         Raises:
             Refusal: 429.
@@ -188,8 +199,8 @@ class RunningReads:
             raise Refusal(429, "Busy", message, {"Retry-After": "1"})
 
     def begin(self, request_id: str, account: str) -> None:
-        """The front is told to send a file."""
-        if request_id in self._ended_before:  # the caller has gone before the answer
+        """Count a file that the front is about to send."""
+        if request_id in self._ended_before:  # the caller left before the answer
             del self._ended_before[request_id]
             return
         self._accounts[request_id] = account
@@ -197,7 +208,7 @@ class RunningReads:
         self._changed()
 
     def take_lines(self, lines: list[str]) -> None:
-        """Lines of the front's log, one per request for a file that has ended."""
+        """Process lines of the front's log, one per ended request for a file."""
         for line in lines:
             match = _SENT_LINE.fullmatch(line)
             if match is not None:
@@ -205,7 +216,7 @@ class RunningReads:
         self._changed()
 
     def forget(self) -> None:
-        """A process of the front was killed, and its lines were lost."""
+        """Reset after a process of the front was killed, whose lines are lost."""
         self._accounts.clear()
         self._counts.clear()
         self._changed()

@@ -1,8 +1,7 @@
-"""GET and HEAD of a file: whether the caller may have it. The front sends it.
+"""GET and HEAD of a file: decides whether the caller may have it; the front sends it.
 
-Executors ask for many ranges of the same files, and each answer here is one that a file waits for. So this does not go
-through aiohttp: the front sends a head of few lines over a unix socket, and the answer to a question whose parts are
-known costs one look at the disk's names.
+Executors request many ranges of the same files, and each waits for an answer from here. So this bypasses aiohttp: the
+front sends a short head over a unix socket, and an answer whose parts are known costs one stat.
 """
 
 import asyncio
@@ -30,12 +29,12 @@ from .http_messages import EXPECTED_ERRORS, FileTarget, Refusal, byte_range, dec
 from .node_state import NodeState
 
 GRANT_SECONDS = 1.0
-"""A right to read a table, once granted, is not looked up again for so long."""
+"""A granted right to read a table is cached for so long."""
 MAX_GRANTS = 4096
 MAX_KNOWN_FILES = 16384
 MAX_KNOWN_TARGET_BYTES = 1024
 KNOWN_SECONDS = 60.0
-"""A file that looks as it did is not looked up again for so long, unless it was found damaged."""
+"""A file that looks the same is not looked up again for so long, unless it was found damaged."""
 MAX_HEAD_BYTES = 1 << 18
 NOT_IN_MEMORY = frozenset({errno.EAGAIN})
 
@@ -44,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """As the front passes it on; ``raw_target`` as the client wrote it."""
+    """A request as the front passes it on; ``raw_target`` as the client wrote it."""
 
     method: str
     raw_target: str
@@ -53,7 +52,7 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class _KnownFile:
-    """``path`` is below the data root, ``place`` the front's name of it."""
+    """``path`` is below the data root, ``place`` is the front's name of it."""
 
     target: FileTarget
     path: str
@@ -64,14 +63,14 @@ class _KnownFile:
 
 
 def request_of(head: bytes) -> ReadRequest:
-    """The request in a head, as the front writes it."""
+    """Parse a head as the front writes it."""
     first, *lines = head.decode("utf-8", "surrogateescape").split("\r\n")
     method, _, rest = first.partition(" ")
     return ReadRequest(method, rest.rpartition(" ")[0], dict(line.split(": ", 1) for line in lines))
 
 
 class ReadRequests:
-    """Decides on the front's questions. Used on the event loop only."""
+    """Answers the front's requests. Used on the event loop only."""
 
     def __init__(self, node: NodeState, gate: Gate) -> None:
         self._node = node
@@ -85,7 +84,7 @@ class ReadRequests:
         return _Connection(self, self._node)
 
     def quick_answer(self, request: ReadRequest) -> bytes | None:
-        """The answer when all its parts are known, else None."""
+        """The answer if all its parts are known, else None."""
         known = self._files.get(request.raw_target)
         if known is None:
             return None
@@ -100,7 +99,7 @@ class ReadRequests:
             return self._refused("get", refusal)
 
     async def answer(self, request: ReadRequest) -> bytes:
-        """The answer to any question."""
+        """The answer to any request."""
         verb = "none"
         try:
             identity = await self._gate.identity(
@@ -116,7 +115,7 @@ class ReadRequests:
             known = self._remembered(request, target, entry)
             if self._gate.is_clone(identity):
                 await self._node.clone_pace.wait(_sent_bytes(request, known))
-            else:  # what a clone may read differs from file to file
+            else:  # a clone's rights differ from file to file
                 grant = (time.monotonic() + GRANT_SECONDS, identity.user)
                 _remember(self._grants, _grant_key(request, target.table), grant, MAX_GRANTS)
             place = known.place if in_memory else COLD_PREFIX + known.place.removeprefix(DISK_PREFIX)
@@ -128,9 +127,9 @@ class ReadRequests:
         except OSError as error:
             _log.error("%s %s failed", request.method, request.raw_target, exc_info=error)
             return self._refused(verb, Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}"))
-        except Exception:  # noqa: BLE001 - the front would wait for an answer; one request's fault harms that one only
+        except Exception:  # noqa: BLE001 - the front waits for an answer, and a bug must fail only this request
             _log.exception("%s %s failed", request.method, request.raw_target)
-            return self._refused(verb, Refusal(500, "InternalError", "the agent failed; its log says how"))
+            return self._refused(verb, Refusal(500, "InternalError", "the agent failed; see its log"))
 
     def _forget_files(self, _table: TablePath, _path: str) -> None:
         self._files = OrderedDict()  # a new one: other threads call this
@@ -140,7 +139,7 @@ class ReadRequests:
         return self._refused("none", self._gate.stopping())
 
     def _looked_up(self, target: FileTarget) -> tuple[LedgerEntry, bool]:
-        """In a thread: what the file holds, and whether it is in memory, as far as its begin tells."""
+        """In a thread: the file's entry, and whether its beginning is in memory."""
         descriptor, entry = open_verified(self._node, target)
         try:
             return entry, _is_in_memory(descriptor)
@@ -157,9 +156,8 @@ class ReadRequests:
         return known
 
     def _looks_the_same(self, known: _KnownFile) -> bool:
-        """A look at names and numbers that a request for the file has just brought into memory.
-
-        The front follows no links, whatever became of the folders.
+        """Stat the file, which a recent request has brought into memory. The front follows no links, whatever the path
+        is now.
         """
         try:
             status = os.stat(known.path, dir_fd=self._node.root.descriptor, follow_symlinks=False)
@@ -168,7 +166,7 @@ class ReadRequests:
         return identity_of(status) == known.identity
 
     def _allowed(self, request: ReadRequest, user: str, known: _KnownFile, place: str) -> bytes:
-        """Tell the front to send the file.
+        """Let the front send the file.
 
         Raises:
             Refusal: a range that is not allowed, or too many reads of the account.
@@ -190,7 +188,7 @@ class ReadRequests:
 
 
 class _Connection(asyncio.Protocol):
-    """One of the front's, which asks one question after the other."""
+    """One connection of the front, which sends one request after the other."""
 
     def __init__(self, requests: ReadRequests, node: NodeState) -> None:
         self._requests = requests
@@ -240,7 +238,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _sent_bytes(request: ReadRequest, known: _KnownFile) -> int:
-    """What the answer will hold.
+    """How many bytes the answer will have.
 
     Raises:
         Refusal: a range that is not allowed.

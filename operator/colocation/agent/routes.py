@@ -1,4 +1,4 @@
-"""Routes."""
+"""Routes of the agents' API, without reads of single files: authenticate, find the handler, authorize, run it."""
 
 import errno
 import logging
@@ -21,13 +21,13 @@ from .node_state import NodeState
 Handler = Callable[[], Awaitable[web.StreamResponse]]
 
 CUT_OFF = 499
-"""In the metrics: the caller went away, or the disk failed in the middle of an answer."""
+"""In the metrics: the caller left, or the disk failed in the middle of an answer."""
 
 _log = logging.getLogger(__name__)
 
 
 class AgentApi:
-    """Dispatches requests. Everything but a valid token and right gets an answer that tells nothing else."""
+    """Dispatches requests. Without a valid token and right, an answer reveals nothing else."""
 
     def __init__(self, node: NodeState, gate: Gate) -> None:
         self._node = node
@@ -84,7 +84,7 @@ class AgentApi:
         return Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}")
 
     def _route(self, request: web.Request, identity: Identity) -> tuple[Access, Handler]:
-        """The right that a request needs, and what serves it to the caller.
+        """The right that a request needs, and its handler.
 
         Raises:
             Refusal: no such request, or not by this method.
@@ -138,7 +138,8 @@ class AgentApi:
 
 
 def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:
-    """End a connection in the middle of a request: whoever is still there must not take it for complete."""
+    """Abort the connection of a request that failed midway, so that its client does not take the answer for complete.
+    """
     _log.info("%s %s ended early: %s", request.method, request.path, error)
     if request.transport is not None:
         request.transport.abort()

@@ -1,4 +1,4 @@
-"""Starts and stops an agent."""
+"""Starts and stops an agent: its front, API, background work and certificate; and the health port."""
 
 import asyncio
 import contextlib
@@ -30,25 +30,26 @@ from .settings import Settings
 from .upkeep import Upkeep
 
 READ_BUFFER_BYTES = 1 << 20
-"""Per connection: the next block of an upload arrives while a thread writes the one before."""
+"""Per connection: the next block of an upload arrives while a thread writes the previous one."""
 
 MAX_REQUEST_LINE_BYTES = 1 << 15
 """Sixteen partition folders of 255 bytes, percent-encoded."""
 
 KEEPALIVE_SECONDS = 3600.0
-"""The front closes its connections to the agent, and sooner: none is closed while it sends a request."""
+"""Longer than the front keeps connections to the agent, so that none closes while it sends a request."""
 
 CLOSING_SECONDS = 1.0
-"""What still runs when the time for running requests is over is cut off within it."""
+"""Requests that outlast the shutdown time are cut off within it."""
 
 _log = logging.getLogger(__name__)
 
 
 class Health:
-    """Alive while the background threads run on the disk that lies at the data root; ready when the first scan is done
-    and the disk takes writes, or is merely full, and there is a certificate of this node.
+    """The plain HTTP port: healthz, readyz, metrics. It names no table.
 
-    Nobody needs a token to ask, so asking touches no disk: the upkeep looks at it (``storage.disk_health``).
+    The agent is alive while its background threads run and the data root is the file system that it opened. It is ready
+    when the first scan is done, the disk takes writes or is only full, and it has a certificate of this node. These
+    requests need no token, so they touch no disk: upkeep probes it (``storage.disk_health``).
     """
 
     def __init__(self, node: NodeState, upkeep: Upkeep, keeper: CertificateKeeper | None = None) -> None:
@@ -68,7 +69,7 @@ class Health:
     async def _healthz(self, _request: web.Request) -> web.Response:
         ended = self._upkeep.ended_threads()
         if ended:
-            return web.Response(status=503, text=f"threads that ended: {', '.join(ended)}; restart the agent\n")
+            return web.Response(status=503, text=f"threads ended unexpectedly: {', '.join(ended)}; restart the agent\n")
         if self._node.health.needs_restart:
             return web.Response(status=503, text="another file system is mounted at the data root; restart the agent\n")
         return web.Response(text="ok\n")
@@ -104,7 +105,7 @@ class Health:
 
 
 class RunningAgent:
-    """An agent that serves. ``port`` and ``health_port`` are the real ones (0 in the settings = any free)."""
+    """An agent that serves. ``port`` and ``health_port`` are the actual ones (0 in the settings = any free)."""
 
     def __init__(
         self,
@@ -129,10 +130,10 @@ class RunningAgent:
 async def running_agent(
     settings: Settings, authorizer: Authorizer, requests: CertificateRequests | None = None
 ) -> AsyncIterator[RunningAgent]:
-    """Serves until left; then it is not ready any more, new requests are turned away (503) while running ones end, and
-    background work is given up.
+    """Serve until left; then report not ready, refuse new requests (503), let running ones end, and stop background
+    work.
 
-    ``requests``: get this node's certificate; None = it serves the shared one.
+    ``requests``: gets this node's certificate; None = the agent serves the shared one.
     """
     has_shared = requests is None or (settings.tls_certificate.exists() and settings.tls_key.exists())
     shared = Certificate(settings.tls_certificate, settings.tls_key) if has_shared else None
@@ -192,7 +193,7 @@ def _keeper(node: NodeState, requests: CertificateRequests, folder: Path) -> Cer
 def _served(
     settings: Settings, shared: Certificate | None, keeper: CertificateKeeper | None
 ) -> Sequence[ServedCertificate]:
-    """Today's clients ask for the node's name; all others get the shared certificate while there is one."""
+    """The certificates to serve: clients ask for the node's name; all others get the shared one while there is one."""
     served = [ServedCertificate(settings.tls_certificate, settings.tls_key)] if shared else []
     if keeper is not None:
         served.append(ServedCertificate(keeper.file, keeper.file, agent_certificate_name(settings.node)))

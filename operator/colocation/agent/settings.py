@@ -1,4 +1,4 @@
-"""What an agent is told at its start: environment variables, each with a flag that overrides it."""
+"""Settings of an agent: environment variables, each with a flag that overrides it."""
 
 import argparse
 import os
@@ -16,27 +16,27 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Settings:
-    """``host`` empty: all addresses of the pod, IPv4 and IPv6.
+    """``host``: address to listen on; empty = all addresses of the pod, IPv4 and IPv6.
 
-    ``scrub_interval_seconds``: within it every file is read again from the disk, at most at the scrub's pace.
+    ``scrub_interval_seconds``: every file is read again from the disk within it, at most at the scrub's pace.
 
-    ``disk_headroom_fraction``: the share of the disk that uploads leave free.
+    ``disk_headroom_fraction``: share of the disk that uploads leave free.
 
-    ``kubelet_volume``: a folder on the kubelet's own disk; None = it is not looked at. ``kubelet_reserve_fraction``:
-    the share of that disk that is left to the kubelet if the data root is there, too.
+    ``kubelet_volume``: a folder on the kubelet's own disk; None = not checked. ``kubelet_reserve_fraction``: share of
+    that disk left to the kubelet if the data root is on it, too.
 
-    ``clone_account``: user name of the account of clone Jobs, which reads what its Job is for and nothing else.
+    ``clone_account``: user name of the clone Jobs' account, which may read only what its Job is for.
 
-    ``tls_certificate``, ``tls_key``: those that all agents of the release before share. They may be missing where there
+    ``tls_certificate``, ``tls_key``: those that all agents of the previous release share. They may be missing if there
     is a ``signer_name``, which signs this node's own (see ``certificate_keeper``).
 
     ``authority``: PEM file of the CAs that clients trust.
 
     ``clone_mib_per_second``: what all clones together may read of this node; None = no limit.
 
-    ``max_requests``: served at once; ``max_requests_per_address`` of them for one client address.
+    ``max_requests``: served at a time; ``max_requests_per_address`` of them for one client address.
 
-    ``memory_bytes``: that the agent may take; None = as much as there is.
+    ``memory_bytes``: what the agent may use; None = no limit.
 
     ``require_mount_point``: the data root has to be a whole file system, not a folder of one.
     """
@@ -69,14 +69,16 @@ class Settings:
 
     @property
     def reserved_fraction(self) -> float:
-        """Of the data root's disk, for the kubelet: when its disk is nearly full it evicts pods and admits none."""
+        """Share of the data root's disk left to the kubelet, which evicts pods and admits none when its disk is nearly
+        full.
+        """
         if self.kubelet_volume is None or not _are_on_one_disk(self.data_root, self.kubelet_volume):
             return 0.0
         return self.kubelet_reserve_fraction
 
     @property
     def certificate_seconds(self) -> int:
-        """The life of a certificate that is asked for."""
+        """The lifetime to ask for."""
         return max(int(self.certificate_days * DAY_SECONDS), MIN_LIFETIME_SECONDS)
 
 
@@ -127,7 +129,7 @@ _OPTIONS = (
 
 
 def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in flags and environment; exits with status 2 and a message when one is missing or wrong."""
+    """The settings from flags and environment; exits with status 2 and a message if one is missing or wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m colocation.agent", description="Serve, receive and verify a node's files of colocated tables."
     )

@@ -1,4 +1,4 @@
-"""The agent's background work: hashing, sweeping, scrubbing, purging; it stops at once when told."""
+"""The agent's background work: hashing, looking, sweeping, scrubbing, purging, probing the disk."""
 
 import logging
 import threading
@@ -31,21 +31,22 @@ HASH_PAUSE_SECONDS = 1.0
 SCRUB_PAUSE_SECONDS = 1.0
 CLEANING_PAUSE_SECONDS = 60.0
 BACKLOG_SECONDS = 60.0
-"""What is to be scrubbed is counted so often: the ledger answers nobody else meanwhile."""
+"""The scrub's backlog is counted so often: the ledger answers no other query meanwhile."""
 LOOK_PAUSE_SECONDS = 2.0
 LOOK_PAUSE_FACTOR = 100
-"""After a look or a sweep the next one waits a hundred times as long as it took: where there are very many partitions
-each costs one percent of a processor, and what people do by hand is noticed minutes later. Clones announce what they
-publish, and what this process does itself it knows."""
+"""After a look or a sweep the next one waits a hundred times as long as it took, so each costs at most one percent of a
+processor, and manual changes on nodes with very many partitions are noticed minutes later. Clones announce what they
+publish, and this process knows its own changes.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A step, and the pause after it: so many seconds, and so many times as long as the step took.
+    """A step, and the pause after it: at least ``pause_seconds``, and ``pause_factor`` times the duration of the step.
 
-    ``delay_seconds``: before the first one.
+    ``delay_seconds``: before the first step.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Task:
 class Upkeep:
     """Runs each background step in a thread of its own: a scrub takes days, a sweep less.
 
-    A step that fails is logged and done again when it is next due. ``is_wanted``: see ``recycling.Purge``.
+    A failed step is logged and repeated when it is next due. ``is_wanted``: see ``recycling.Purge``.
     """
 
     def __init__(
@@ -100,18 +101,18 @@ class Upkeep:
         ]
 
     def start(self) -> None:
-        """Begin; ``scanned`` is set once every table was looked at."""
+        """Start the threads; ``scanned`` is set once every table was swept."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Give up the running steps and wait for the threads."""
+        """Abandon the running steps and wait for the threads."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
     def ended_threads(self) -> list[str]:
-        """Threads that ended although nobody told them to: a fault of ours."""
+        """Threads that ended although they were not stopped: a bug."""
         return [thread.name for thread in self._threads if not thread.is_alive() and not self._stop.is_set()]
 
     def _repeat(self, task: Task) -> None:
@@ -123,7 +124,7 @@ class Upkeep:
             except Stopped:
                 return
             except (OSError, StorageError):
-                _log.exception("%s failed; it is tried again", task.name)
+                _log.exception("%s failed; it will be repeated", task.name)
                 self._metrics.upkeep_failures.labels(task.name).inc()
             self._stop.wait(task.pause_after(time.monotonic() - started))
 
@@ -162,7 +163,7 @@ class Upkeep:
         self._metrics.scrub_backlog_bytes.set(backlog.bytes)
 
     def _look(self) -> None:
-        if self.scanned.is_set():  # the first sweep looks at everything
+        if self.scanned.is_set():  # the first sweep covers everything
             look(self._inventory, self._look_pace)
 
     def _sweep(self) -> None:

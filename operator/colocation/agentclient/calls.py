@@ -1,8 +1,8 @@
-"""The agents' API as requests and answers, without a connection: for ``AgentClient`` and for the operator's own client.
+"""The agents' API as requests and answers, without a connection: for ``AgentClient`` and the operator's own client.
 
-Whoever sends a ``Call`` adds ``Authorization: Bearer <Credentials.token()>``, connects with
-``Credentials.tls_context()`` and verifies the name ``AGENT_TLS_SERVER_NAME``. An answer with another status than
-``Call.accepted`` is ``error_of_response(status, body)``.
+The sender of a ``Call`` adds ``Authorization: Bearer <Credentials.token()>``, connects with
+``Credentials.tls_context()`` and verifies the name ``AGENT_TLS_SERVER_NAME``. An answer with a status outside
+``Call.accepted`` becomes ``error_of_response(status, body)``.
 """
 
 from typing import NamedTuple, TypeVar
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 class Call(NamedTuple):
-    """A request that can be sent as it is, and again."""
+    """A request that can be sent, and sent again."""
 
     method: str
     target: str
@@ -40,12 +40,12 @@ class Call(NamedTuple):
 
 
 def inventory_call(request: InventoryRequest, revision: str | None) -> Call:
-    """The question what the agent holds; 304 = nothing has changed since ``revision``."""
+    """Ask what the agent holds; 304 = nothing has changed since ``revision``."""
     return _inventory(request, revision)
 
 
 def old_inventory_call(tables: tuple[TableReference, ...], revision: str | None) -> Call:
-    """The same question to an agent of the release before sessions, which answers 400 to ``inventory_call``.
+    """The same question for an agent of the release before sessions, which answers ``inventory_call`` with 400.
 
     Its reports name no instance, so no deletion can be ordered there.
     """

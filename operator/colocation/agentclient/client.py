@@ -32,7 +32,9 @@ HASHING_SECONDS = 3600.0
 
 
 class FileStream(contextlib.AbstractContextManager["FileStream"]):
-    """One file, or a range of it. Use it as a context manager: leaving it early closes the connection.
+    """The body of a GET as it arrives: one file, or a range of it; large files are never in memory as a whole.
+
+    Use it as a context manager: leaving it early closes the connection.
 
     Attributes:
         length: bytes of this answer.
@@ -47,10 +49,10 @@ class FileStream(contextlib.AbstractContextManager["FileStream"]):
         self.sha256 = sha256
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
-        """The content in pieces of at most ``chunk_bytes``. Whoever takes them for the whole file checks its digest.
+        """The content in pieces of at most ``chunk_bytes``. A caller that needs the whole file checks its digest.
 
         Raises:
-            Unreachable: the connection was cut before the end; the pieces so far are good, ask for the rest by range.
+            Unreachable: the connection was cut before the end; the pieces so far are good, request the rest by range.
         """
         received = 0
         try:
@@ -65,7 +67,7 @@ class FileStream(contextlib.AbstractContextManager["FileStream"]):
 
         Raises:
             Unreachable: the connection was cut before the end.
-            DigestMismatch: a whole file became another one after the agent had looked at it.
+            DigestMismatch: the file changed after the agent had verified it.
         """
         content = b"".join(self.chunks())
         if self.sha256 is not None:
@@ -78,34 +80,34 @@ class FileStream(contextlib.AbstractContextManager["FileStream"]):
         self.close()
 
     def close(self) -> None:
-        """Give the connection back to the pool if the answer was read to its end, else close it."""
+        """Return the connection to the pool if the answer was read to its end, else close it."""
         if self._response.length_remaining:
             self._response.close()
         self._response.release_conn()
 
 
 def check_digest(sha256: str, wanted: str) -> None:
-    """Whether what arrived is the file that was wanted.
+    """Check that the received content is the wanted file.
 
     Raises:
-        DigestMismatch: it is not; another attempt, or another replica, may give it.
+        DigestMismatch: it is not; another attempt or another replica may give it.
     """
     if sha256 != wanted:
         raise DigestMismatch(0, "DigestMismatch", f"the content that arrived is {sha256} instead of {wanted}")
 
 
 class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
-    """One node's agent. Every call may be repeated, and is, until ``Timeouts.retry_deadline_seconds`` have passed.
+    """One node's agent. Calls are idempotent, and retried until ``Timeouts.retry_deadline_seconds`` have passed.
 
     Safe to share between threads. All methods raise ``AgentError`` or one of its subclasses.
 
     Args:
-        url: ``https://<node's or pod's IP>:<port>``; or what looks its addresses up, again for every attempt.
+        url: ``https://<node's or pod's IP>:<port>``; or a function that looks the addresses up for every attempt.
         credentials: token and CA; may be shared by many clients.
         timeouts: how long to wait and to retry.
         pool_size: idle connections kept.
-        node: the agent's: its certificate has to name it, and the agent of another node, to which the address was given
-            since, refuses. Empty = any agent, of whichever release.
+        node: the agent's. Its certificate has to name it, and another node's agent at this address refuses. Empty = any
+            agent of any release.
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     def get_file(
         self, namespace: str, directory: str, path: str, start: int | None = None, end: int | None = None
     ) -> FileStream:
-        """A file's bytes from ``start`` up to but without ``end``; None = from the beginning, to the end.
+        """A file's bytes from ``start`` up to, not including, ``end``; None = from the beginning, to the end.
 
         ``path`` is relative to the table's folder: ``data/…`` or ``manifests/…``.
 
@@ -150,7 +152,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         """Several small files of a table, in the order of ``paths``, by one request. Read it to its end.
 
         Raises:
-            AgentError: the agent refuses, or knows no such request (404 ``NoSuchRequest``: it is of an older release).
+            AgentError: the agent refuses, or does not know this request (404 ``NoSuchRequest`` of an older release).
             Unreachable: the connection was cut before the end; the files so far are good.
         """
         response = self._transport.send(_request(calls.files_call(namespace, directory, paths)), {200})
@@ -164,19 +166,19 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
             raise Unreachable(f"cut off within {len(paths)} files: {error}") from error
         finally:
             if not is_read:
-                response.close()  # what is left of the answer must not be taken for the next one
+                response.close()  # the rest must not be taken for the next answer
             response.release_conn()
 
     def put_file(
         self, namespace: str, directory: str, path: str, content: bytes | Path, sha256: str | None = None
     ) -> FilePublished:
-        """Publish a file: bytes, or the local file at a Path. ``sha256`` (64 hex digits) is computed when not given.
+        """Publish a file: bytes, or the local file at a Path. ``sha256`` (64 hex digits) is computed if not given.
 
         Putting the same content again changes nothing.
 
         Raises:
-            Conflict: another content is published under this path.
-            DigestMismatch: what arrived does not have the digest.
+            Conflict: other content is published under this path.
+            DigestMismatch: the received content does not have the digest.
             InsufficientStorage: no room on the node.
         """
         length = content.stat().st_size if isinstance(content, Path) else len(content)
@@ -195,7 +197,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         return calls.parsed(FilePublished, body)
 
     def verify(self, namespace: str, directory: str, manifest: str, deep: bool = False) -> TableReport:
-        """What the agent holds of the manifest (64 hex digits). ``deep`` hashes every file again: minutes.
+        """What the agent holds of the manifest (64 hex digits). ``deep`` hashes every file again, for minutes.
 
         Raises:
             NotFound: the agent does not hold the manifest.
@@ -203,7 +205,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         return self._call(calls.verify_call(namespace, directory, manifest, deep), TableReport, HASHING_SECONDS)
 
     def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
-        """What the agent holds of the tables that the question names; None when nothing changed since ``revision``.
+        """What the agent holds of the question's tables; None if nothing changed since ``revision``.
 
         With ``request.wait_seconds`` the agent holds the answer for so long, until something changes.
 
@@ -229,11 +231,12 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         grace_seconds: int,
         proof: DeletionProof,
     ) -> Removed:
-        """Delete a table's files of one bucket, but for those younger than the grace that none of the manifests names:
-        a load may yet commit them. Nothing there is no error.
+        """Delete a table's files of one bucket, without those younger than the grace that no manifest names.
+
+        A load may yet commit those. Deleting nothing is no error.
 
         Raises:
-            StaleOrder: a part of the proof is not true at the agent.
+            StaleOrder: a part of the proof does not hold at the agent.
             StaleTerm: the agent has heard of an operator with a newer term.
         """
         call = calls.drop_bucket_call(namespace, directory, bucket, manifests, grace_seconds, proof)

@@ -1,4 +1,4 @@
-"""What can go wrong with a request to an agent: one class per outcome that callers treat differently."""
+"""Errors of requests to an agent: one class per outcome that callers treat differently."""
 
 import json
 from typing import ClassVar
@@ -10,7 +10,7 @@ class AgentError(Exception):
     """An agent refused or failed a request.
 
     Attributes:
-        status: the HTTP status; 0 when no answer came.
+        status: the HTTP status; 0 without an answer.
         reason: one word for the cause, as the agent gave it (``error`` of its JSON).
         message: what was given, what is allowed, what to do.
     """
@@ -26,12 +26,12 @@ class AgentError(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """Whether another attempt, here or at the agent's next address, may be answered otherwise."""
+        """Whether another attempt, here or at the agent's next address, may succeed."""
         return self.status in RETRIABLE_STATUSES
 
 
 class BadRequest(AgentError):
-    """400: a name or path that is not allowed, or a body that is not understood."""
+    """400: a name or path is not allowed, or the body is not understood."""
 
 
 class Unauthorized(AgentError):
@@ -47,11 +47,11 @@ class NotFound(AgentError):
 
 
 class Conflict(AgentError):
-    """409: another content is already published under this path, or one of the subclasses."""
+    """409: other content is already published under this path, or one of the subclasses."""
 
 
 class StaleOrder(Conflict):
-    """409: a part of a deletion's proof is not true at the agent; nothing was deleted. The message says which."""
+    """409: a part of a deletion's proof does not hold at the agent; nothing was deleted. The message names the part."""
 
 
 class UnknownQuestion(Conflict):
@@ -75,7 +75,7 @@ class RangeNotSatisfiable(AgentError):
 
 
 class DigestMismatch(AgentError):
-    """422: the content that arrived does not have the digest that was announced; ``status`` 0: it arrived here."""
+    """422: the received content does not have the announced digest; ``status`` 0: this side received it."""
 
 
 class InsufficientStorage(AgentError):
@@ -83,7 +83,7 @@ class InsufficientStorage(AgentError):
 
 
 class Unreachable(AgentError):
-    """No whole answer: not connected, timed out, cut off, or TLS refused. ``status`` is 0."""
+    """No complete answer: not connected, timed out, cut off, or TLS refused. ``status`` is 0."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "Unreachable", message)
@@ -109,8 +109,9 @@ NO_ANSWER = 0
 WRONG_NODE = 421
 
 RETRIABLE_STATUSES: frozenset[int] = frozenset({NO_ANSWER, WRONG_NODE, 429, 502, 503, 504})
-"""What another attempt may change: the agent starts or stops, or cannot ask the API server; or its address is another
-one by now."""
+"""Statuses that another attempt may change: the agent starts or stops, cannot ask the API server, or has another
+address by now.
+"""
 
 
 class _Body:
@@ -122,7 +123,7 @@ class _Body:
 
 
 def error_of_response(status: int, body: bytes) -> AgentError:
-    """The error for an answer with this status; a body that is not an agent's JSON is quoted as it is."""
+    """The error for an answer with this status; a body that is not an agent's JSON is quoted."""
     try:
         content = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Connections to one agent."""
+"""Connections to one agent: credentials, retries, and errors."""
 
 import random
 import socket
@@ -22,7 +22,7 @@ FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 5.0
 
 Urls = Callable[[], Sequence[str]]
-"""An agent's addresses as they are known now, the likeliest first."""
+"""An agent's addresses as currently known, the most likely first."""
 Outcome = TypeVar("Outcome")
 
 _SOCKET_OPTIONS = [
@@ -32,12 +32,12 @@ _SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
 ]
-"""A node that vanishes is noticed within a minute, also where an answer may take an hour."""
+"""A node that vanishes is noticed within a minute, even if an answer may take an hour."""
 
 
 @dataclass(frozen=True)
 class _Version:
-    """Identifies one content of a file; the kubelet swaps a symlink, so the inode changes too."""
+    """Identifies one content of a file; the kubelet swaps a symlink, so the inode changes, too."""
 
     inode: int
     modified_nanoseconds: int
@@ -45,7 +45,7 @@ class _Version:
 
 
 class CallerCredentials(Protocol):
-    """How a caller proves itself to an agent, and knows one."""
+    """How a caller proves its identity to an agent, and verifies the agent's."""
 
     def token(self) -> str:
         """The token to send.
@@ -66,7 +66,9 @@ class CallerCredentials(Protocol):
 
 
 class Credentials:
-    """Token and CA from files. Safe to share between threads and between clients.
+    """Token and CA from files, read again whenever the kubelet renews them.
+
+    Safe to share between threads and between clients.
 
     Args:
         token_path: file with a ServiceAccount token of audience ``colocation.dev``.
@@ -107,7 +109,7 @@ class Credentials:
             return self._context[1]
 
     def certificate_name(self, node: str) -> str:
-        """The node's; where the node is not known, the name that all agents share."""
+        """The node's name; without a node, the name that all agents share."""
         return agent_certificate_name(node) if node else AGENT_TLS_SERVER_NAME
 
 
@@ -130,9 +132,9 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Request:
-    """``open_body`` gives the body anew for each attempt; every request of the agents' API may be repeated.
+    """``open_body`` opens the body for each attempt; every request of the agents' API may be repeated.
 
-    ``read_seconds`` replaces ``Timeouts.read_seconds`` for requests that an agent works on for long.
+    ``read_seconds`` replaces ``Timeouts.read_seconds`` for requests that take an agent long.
     """
 
     method: str
@@ -143,18 +145,18 @@ class Request:
 
 
 class Transport:
-    """Sends requests to one agent over pooled connections; safe to share between threads.
+    """Sends requests to one agent over pooled connections. Safe to share between threads.
 
     Args:
-        urls: looked up anew for every attempt; one that does not answer is followed by the next.
+        urls: called for every attempt; if one address does not answer, the next is used.
         credentials: token and CA.
         timeouts: how long to wait and to retry.
         pool_size: idle connections kept.
-        node: the agent's, whose certificate has to name it; empty = any agent's.
+        node: the agent's, which its certificate has to name; empty = any agent's.
         sleep: waits so many seconds.
 
     Raises:
-        ValueError: an address that is no agent's.
+        ValueError: an address that cannot be an agent's.
     """
 
     def __init__(
@@ -188,7 +190,7 @@ class Transport:
         """The answer, its body not yet read; the caller must release the connection.
 
         Raises:
-            AgentError: the agent answered with another status than those accepted.
+            AgentError: the agent answered with a status that is not accepted.
             Unreachable: no answer within the deadline.
         """
         return self._repeat(lambda: self._attempt(request, frozenset(accepted)))
@@ -237,7 +239,7 @@ class Transport:
         try:
             body = response.read(MAX_ERROR_BODY_BYTES, decode_content=False)
         except (urllib3.exceptions.HTTPError, OSError):
-            body = b""  # the status alone says enough
+            body = b""  # the status is enough
         finally:
             response.close()
         raise error_of_response(response.status, body)
@@ -277,7 +279,7 @@ class Transport:
         return {AGENT_NODE_HEADER: self._node} if self._node else {}
 
     def _current_pool(self, url: str) -> urllib3.HTTPSConnectionPool:
-        """The pool for address, CA and name as they stand now: another one of them gets new connections."""
+        """The pool for the current address, CA and name; a change of one of them makes new connections."""
         context, name = self._credentials.tls_context(), self._credentials.certificate_name(self._node)
         with self._lock:
             if self._pool is None or self._pool_made_for != (context, url, name):

@@ -1,4 +1,4 @@
-"""``python -m colocation.clone``: run the clone that ``CLONE_SPEC`` describes; exit 0 only when all is complete."""
+"""``python -m colocation.clone``: run the clone that ``CLONE_SPEC`` describes; exit code 0 only if it is complete."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ from .pull import CloneFailed
 from .pull_all import TRANSFERS_AT_ONCE
 
 TERMINATION_LOG = Path("/dev/termination-log")
-"""Where Kubernetes looks for the message of a container that ended (4096 bytes)."""
+"""Where Kubernetes reads the message of a container that ended (4096 bytes)."""
 MAX_MESSAGE_CHARACTERS = 3000
 SOURCE_TIMEOUTS = Timeouts(connect_seconds=5.0, read_seconds=60.0, retry_deadline_seconds=10.0)
 
@@ -30,17 +30,17 @@ _log = logging.getLogger(__name__)
 
 
 class Interrupted(BaseException):
-    """SIGTERM: raised out of whatever runs, also out of a read that waits. Every step may be interrupted.
+    """SIGTERM: raised out of whatever runs, even out of a blocked read. Every step may be interrupted.
 
-    Not an Exception: what handles ordinary failures (logging, for one) must not swallow it.
+    Not an Exception, so that handlers of ordinary failures (such as logging's) do not swallow it.
     """
 
 
 def run(environment: Mapping[str, str]) -> int:
-    """Run the clone; how many files were pulled.
+    """Run the clone; returns how many files were pulled.
 
     Raises:
-        CloneFailed: it did not become complete, or the environment is wrong.
+        CloneFailed: it is not complete, or the environment is wrong.
     """
     try:
         spec = spec_from_environment(environment)
@@ -69,7 +69,7 @@ def run(environment: Mapping[str, str]) -> int:
 
 
 def _report_failure(reason: str, message: str) -> None:
-    """One line of JSON for people and for the pod's status."""
+    """Write one line of JSON for people and for the pod's status."""
     line = json.dumps({"error": reason, "message": message[:MAX_MESSAGE_CHARACTERS]})
     print(line, file=sys.stderr, flush=True)
     if TERMINATION_LOG.exists():
@@ -77,7 +77,7 @@ def _report_failure(reason: str, message: str) -> None:
 
 
 def main() -> int:
-    """Run the clone; the exit code."""
+    """Run the clone; returns the exit code."""
     configure()
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -91,7 +91,7 @@ def main() -> int:
         return 1
     except Interrupted:
         _report_failure("Interrupted", "stopped by SIGTERM; the next run resumes")
-        os._exit(1)  # at once: a transfer's thread may wait for its source for a minute
+        os._exit(1)  # immediately: a transfer's thread may wait for its source for a minute
     _log.info("complete; %d files were pulled", pulled)
     return 0
 

@@ -1,4 +1,8 @@
-"""The clone."""
+"""The clone: pulls the manifests, then the missing files of the bucket, then verifies what it pulled.
+
+Only files survive between runs: after a kill the next run finds what is published and resumes the rest. A run checks
+only the bucket's own files, and at the end those it pulled, so neither memory nor time grows with other buckets.
+"""
 
 import contextlib
 import logging
@@ -30,8 +34,8 @@ from .pull import CloneFailed, PulledFile, Puller, SmallFilesPuller, Sources
 from .pull_all import SYNCS_AT_ONCE, Pullers, Transfers, pull_one
 
 PIECE_SECONDS = 0.25
-"""Of a node's budget: so much is asked of a source at a time. The source holds the answer until its own budget allows
-it, and whoever waits there waits for pieces of others, not for their files.
+"""Of a node's budget: so much is requested of a source at a time. The source holds its answer until its own budget
+allows it, and other clones wait there for pieces, not for whole files.
 """
 
 INTERVAL_SECONDS = 1.0
@@ -40,7 +44,10 @@ _log = logging.getLogger(__name__)
 
 
 class ClonePace(contextlib.AbstractContextManager["ClonePace"]):
-    """Called with a number of bytes that have arrived, waits until they are allowed. Safe to share between threads.
+    """How fast a clone may go: its own share of the group's and cluster's budget, and its node's budget with other
+    clones.
+
+    Called with a number of received bytes, waits until they are allowed. Safe to share between threads.
 
     Args:
         spec: of the clone; its target is this node.
@@ -48,7 +55,7 @@ class ClonePace(contextlib.AbstractContextManager["ClonePace"]):
         stop: when set, calls raise ``Stopped``.
 
     Attributes:
-        piece_bytes: how much of a file to ask for at a time; None = all of it.
+        piece_bytes: how much of a file to request at a time; None = all of it.
     """
 
     def __init__(self, spec: CloneSpec, root: DataRoot, stop: threading.Event) -> None:
@@ -72,9 +79,10 @@ class ClonePace(contextlib.AbstractContextManager["ClonePace"]):
 
 
 class Progress:
-    """Counts bytes and steps, and writes them at most once a second. Safe to share between threads.
+    """Counts bytes and steps, and writes them for the node's agent at most once a second. Safe to share between
+    threads.
 
-    ``bytes_total`` is known once the clone has looked at everything.
+    ``bytes_total`` is known once the clone has checked everything.
     """
 
     def __init__(
@@ -91,18 +99,18 @@ class Progress:
         self.add(0)
 
     def add(self, count: int) -> None:
-        """Count bytes as done; negative when received bytes turned out to be useless."""
+        """Count finished bytes; negative if received bytes turned out to be wrong."""
         with self._lock:
             self._bytes_done += count
             self._write_when_due()
 
     def expect(self, bytes_total: int) -> None:
-        """So many bytes are to be copied."""
+        """Set how many bytes are to be copied."""
         with self._lock:
             self._bytes_total = bytes_total
 
     def step(self, _bytes: int = 0) -> None:
-        """Something was looked at that need not be copied."""
+        """Count something that was checked and need not be copied."""
         with self._lock:
             self._steps += 1
             self._write_when_due()
@@ -136,7 +144,7 @@ class _Snapshot(NamedTuple):
 
 
 class CloneJob:
-    """One bucket of one group onto this node.
+    """Makes one bucket of one group complete on this node.
 
     Args:
         spec: what to make complete, and from where.
@@ -155,10 +163,10 @@ class CloneJob:
         self._snapshots = _snapshots(spec)
 
     def run(self) -> int:
-        """Make the bucket complete; how many files were pulled.
+        """Make the bucket complete; returns how many files were pulled.
 
         Raises:
-            CloneFailed: it is not complete; the next run goes on where this one ended.
+            CloneFailed: it is not complete; the next run continues where this one ended.
         """
         try:
             with self._pace:
@@ -178,7 +186,7 @@ class CloneJob:
                 f"{len(still_missing)} files are damaged again after they were published, e.g. {first.path} of "
                 f"{first.table}; check the disk of node {self._spec.target}",
             )
-        self._end_what_was_killed(wanted)
+        self._finish_killed_runs(wanted)
         remove_clone(self._root, self._spec.namespace, self._spec.group, self._spec.bucket)
         return pulled
 
@@ -186,7 +194,7 @@ class CloneJob:
         return Puller(self._root, self._folder, self._sources, self._pace, advance, self._pace.piece_bytes)
 
     def _pull_manifests(self) -> None:
-        """Those that are not here."""
+        """Pull the manifests that are not here."""
         missing = [
             PulledFile(table, manifest_path(sha256), sha256, None, required)
             for table, sha256, required in self._snapshots
@@ -225,10 +233,8 @@ class CloneJob:
             raise ManifestMissing(f"manifest {sha256} of {table} is damaged on node {self._spec.target}")
         return files or []
 
-    def _end_what_was_killed(self, wanted: Iterable[PulledFile]) -> None:
-        """A run before this one may have been killed between its last renames and their syncs, or before it told the
-        agent.
-        """
+    def _finish_killed_runs(self, wanted: Iterable[PulledFile]) -> None:
+        """Sync folders and announce tables: a killed run may have renamed files without either."""
         manifests = {(*table, *file_segments(manifest_path(sha256))[:-1]) for table, sha256, _ in self._snapshots}
         for folder in manifests | {(*file.table, *file_segments(file.path)[:-1]) for file in wanted}:
             with contextlib.suppress(NotHeld), self._root.folder(folder) as opened:
@@ -237,7 +243,7 @@ class CloneJob:
             announce(self._root, table)
 
     def _unheld(self, files: Iterable[PulledFile]) -> list[PulledFile]:
-        """Those of the files that are not here with their content, the required ones first."""
+        """The files that are not here with their content, the required ones first."""
         by_table: dict[TablePath, dict[WantedFile, PulledFile]] = defaultdict(dict)
         for file in files:
             wanted = WantedFile(file.path, self._spec.bucket, file.bytes or 0, file.sha256)
@@ -250,7 +256,7 @@ class CloneJob:
         return sorted(unheld, key=lambda file: not file.required)
 
     def _pull_files(self, missing: Sequence[PulledFile]) -> int:
-        """Pull the files; how many."""
+        """Pull the files; returns how many."""
         bytes_total = sum(file.bytes or 0 for file in missing)
         progress = self._progress
         progress.expect(bytes_total)
@@ -273,7 +279,7 @@ class CloneJob:
 
 
 def _snapshots(spec: CloneSpec) -> list[_Snapshot]:
-    """The manifests of all tables that were loaded, the live ones first."""
+    """The manifests of all loaded tables, the live ones first."""
     live, retained = [], []
     for table in spec.tables:
         path = table_path(table.namespace, table.directory)

@@ -1,4 +1,7 @@
-"""Pulls files."""
+"""Pulls files from the agents of live replicas: a large file alone, resumed; small files of a table by one request.
+
+Every file is verified before it is published.
+"""
 
 import hashlib
 import logging
@@ -19,14 +22,14 @@ from colocation.storage.root import DataRoot
 CHUNK_BYTES = 1 << 18
 """Small enough for a steady pace and progress at low bandwidth."""
 MAX_ROUNDS = 10
-"""Over all sources, per file, as long as rounds bring bytes; after that the Job fails and is retried later."""
+"""Over all sources, per file, while rounds bring bytes; then the Job fails and is retried later."""
 
 
 _log = logging.getLogger(__name__)
 
 
 class CloneFailed(Exception):
-    """The clone gives up for now; what was received stays for the next attempt. ``reason`` is one word."""
+    """The clone gives up for now; received bytes stay for the next attempt. ``reason`` is one word."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -36,17 +39,17 @@ class CloneFailed(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A live replica's node and the client of its agent."""
+    """The node of a live replica, and a client of its agent."""
 
     node: str
     client: AgentClient
 
 
 class Sources:
-    """Spreads transfers over the sources. Safe to share between threads.
+    """The agents to pull from, in the operator's order. Spreads transfers over them. Safe to share between threads.
 
     Args:
-        wanted: the sources, best first; the operator knows how busy each is. A clone may not ask agents that itself.
+        wanted: the sources, best first; the operator knows how busy each is, and a clone may not ask.
         connect: makes a client of a source.
     """
 
@@ -56,16 +59,16 @@ class Sources:
         self._failed: list[Source] = []
 
     def order(self, turn: int) -> tuple[Source, ...]:
-        """The sources in the order in which to try them: transfers of other turns begin with other sources.
+        """The sources in the order in which to try them; transfers of other turns begin with other sources.
 
-        One that has failed comes last from then on.
+        A source that has failed comes last.
         """
         with self._lock:
             start = turn % len(self._sound) if self._sound else 0
             return (*self._sound[start:], *self._sound[:start], *self._failed)
 
     def demote(self, source: Source) -> None:
-        """Try this one last from now on."""
+        """Try this source last from now on."""
         with self._lock:
             for sources in (self._sound, self._failed):
                 if source in sources:
@@ -75,10 +78,10 @@ class Sources:
 
 @dataclass(frozen=True)
 class PulledFile:
-    """A file to pull. ``sha256`` is what its manifest (or, for a manifest, its name) says.
+    """A file to pull. ``sha256`` is from its manifest; a manifest's own is its name.
 
-    ``bytes`` is None when unknown: such a file is small and always pulled from its beginning. ``required`` is False
-    for what a clone can do without.
+    ``bytes`` is None if unknown: such a file is small and always pulled from its beginning. ``required`` is False for
+    files that the clone can do without.
     """
 
     table: TablePath
@@ -89,7 +92,7 @@ class PulledFile:
 
     @property
     def incoming_name(self) -> str:
-        """Its name while it arrives: two paths may have the same content, and arrive at the same time."""
+        """Its name while it arrives: two paths may have the same content and arrive at the same time."""
         return hashlib.sha256(f"{self.table}/{self.path} {self.sha256}".encode()).hexdigest()
 
 
@@ -101,8 +104,8 @@ class Puller:
         folder: the clone's folder below it.
         sources: where to pull from.
         pace: called with the number of bytes received; may wait or raise.
-        advance: called with the change of the number of bytes that are done.
-        piece_bytes: so much of a file is asked for at a time; None = all that is left of it.
+        advance: called with the change of the number of finished bytes.
+        piece_bytes: how much of a file to request at a time; None = all that is missing.
     """
 
     def __init__(
@@ -122,12 +125,12 @@ class Puller:
         self._piece_bytes = piece_bytes
 
     def pull(self, file: PulledFile, turn: int = 0) -> None:
-        """Publish the file, over a damaged one if need be.
+        """Pull and publish the file, replacing a damaged one.
 
-        Each source is tried, that of the ``turn`` first, until none brings a further byte.
+        Tries each source, beginning with that of the ``turn``, until none brings further bytes.
 
         Raises:
-            CloneFailed: no source has it whole.
+            CloneFailed: no source has the whole file.
             NoRoom: the disk is full.
         """
         failures: dict[str, str] = {}
@@ -148,12 +151,12 @@ class Puller:
         )
 
     def received_bytes(self, file: PulledFile) -> int:
-        """How much of the file lies here from earlier attempts, of this Job or of one before it."""
+        """How many bytes of the file earlier attempts received, of this Job or a previous one."""
         received = received_bytes(self._root, self._folder, file.incoming_name)
         return received if file.bytes is not None and received <= file.bytes else 0
 
     def _attempt(self, file: PulledFile, source: Source) -> str | None:
-        """Pull from one source; what went wrong, None when the file is published."""
+        """Pull from one source; returns what went wrong, None if the file is published."""
         resume = self.received_bytes(file) > 0
         with IncomingFile(self._root, self._folder, file.incoming_name, resume) as incoming:
             try:
@@ -174,12 +177,12 @@ class Puller:
             self._receive_piece(file, source, incoming, None)
             return
         start = -1
-        while start < incoming.received_bytes < file.bytes:  # a source that gives nothing gets no second chance here
+        while start < incoming.received_bytes < file.bytes:  # stop at a source that sends nothing
             start = incoming.received_bytes
             self._receive_piece(file, source, incoming, min(start + self._piece_bytes, file.bytes))
 
     def _receive_piece(self, file: PulledFile, source: Source, incoming: IncomingFile, end: int | None) -> None:
-        """Go on after what is there, up to but without ``end``; None = to the end of the file."""
+        """Continue after the received bytes, up to, not including, ``end``; None = to the end of the file."""
         namespace, directory = file.table
         start = incoming.received_bytes or None
         with source.client.get_file(namespace, directory, file.path, start, end) as stream:
@@ -190,15 +193,15 @@ class Puller:
 
 
 class SmallFilesPuller:
-    """Pulls files of one table at a time. Safe to share between threads.
+    """Pulls many small files of one table by one request and publishes them together. Safe to share between threads.
 
     Args:
         root: the data root of this node.
         folder: the clone's folder below it.
         sources: where to pull from.
-        syncs: waits for several files at a time to reach the disk.
+        syncs: syncs several files at a time.
         pace: called with the number of bytes received; may wait or raise.
-        advance: called with the number of bytes that are done.
+        advance: called with the number of finished bytes.
     """
 
     def __init__(
@@ -218,10 +221,11 @@ class SmallFilesPuller:
         self._advance = advance
 
     def pull(self, files: Sequence[PulledFile], turn: int) -> list[PulledFile]:
-        """Publish files of one table, from the source of the ``turn``; those that it did not give whole.
+        """Pull and publish files of one table from the source of the ``turn``; returns those that it did not send
+        whole.
 
         Raises:
-            NoRoom, OSError: the disk is full, or failed to take the files in; none of them is published.
+            NoRoom, OSError: the disk is full, or failed to take the files; none of them is published.
         """
         source = self._sources.order(turn)[0]
         left = {file.path: file for file in files}
@@ -241,7 +245,7 @@ class SmallFilesPuller:
         return list(left.values())
 
     def _take(self, batch: IncomingBatch, left: dict[str, PulledFile], path: str, content: bytes) -> str:
-        """Take a file that arrived into the batch; what is wrong with it, or nothing."""
+        """Add a received file to the batch; returns what is wrong with it, or nothing."""
         wanted = left.get(path)
         if wanted is None:
             return "it was not asked for, or came twice"

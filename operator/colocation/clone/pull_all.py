@@ -1,4 +1,8 @@
-"""All files of a clone."""
+"""Pulls all files of a clone, several at a time: while one waits for the disk, others use network and processors.
+
+Large files are pulled alone and resumed, small ones in batches. Files that a batch's source does not send whole are
+pulled alone, from every source in turn. The first failure of a required file ends the clone.
+"""
 
 import logging
 import threading
@@ -13,17 +17,17 @@ from .pull import CloneFailed, PulledFile, Puller, SmallFilesPuller
 
 TRANSFERS_AT_ONCE = 4
 SYNCS_AT_ONCE = 16
-"""A file system commits what many wait for at once: measured on ext4, 16 waiters take a sixth of the time of one."""
+"""A file system commits for many waiters together: measured on ext4, 16 waiters take a sixth of the time of one."""
 SMALL_BYTES = 1 << 20
 BATCH_BYTES = 8 << 20
 BATCH_FILES = 128
-"""With four transfers at a time 512 open files and 32 MiB of contents."""
+"""With four transfers at a time, 512 open files and 32 MiB of contents."""
 
 _log = logging.getLogger(__name__)
 
 
 class Pullers(NamedTuple):
-    """What pulls one file, and what pulls a batch."""
+    """Pulls one file, and a batch."""
 
     one: Puller
     small: SmallFilesPuller
@@ -33,8 +37,8 @@ class Transfers:
     """Pulls files by several threads.
 
     Args:
-        pullers: what pulls them; shared by the threads.
-        stop: set when all shall end.
+        pullers: shared by the threads.
+        stop: set to end all transfers.
     """
 
     def __init__(self, pullers: Pullers, stop: threading.Event) -> None:
@@ -42,10 +46,10 @@ class Transfers:
         self._stop = stop
 
     def run(self, files: Sequence[PulledFile]) -> int:
-        """Pull all files; how many.
+        """Pull all files; returns how many.
 
         Raises:
-            CloneFailed: no source has a required file whole.
+            CloneFailed: no source has the whole of a required file.
             NoRoom: the disk is full.
         """
         threads = ThreadPoolExecutor(TRANSFERS_AT_ONCE, "transfer")
@@ -54,11 +58,11 @@ class Transfers:
             return _sum_of(pulled)
         except Exception:
             self._stop.set()
-            threads.shutdown(cancel_futures=True)  # nothing may write any more once the clone has failed
+            threads.shutdown(cancel_futures=True)  # no thread may write after the clone has failed
             raise
         except BaseException:
             self._stop.set()
-            threads.shutdown(wait=False, cancel_futures=True)  # told to end at once: the process goes
+            threads.shutdown(wait=False, cancel_futures=True)  # interrupted: the process is about to exit
             raise
         finally:
             threads.shutdown(wait=False)
@@ -73,7 +77,7 @@ class Transfers:
 
 
 def pull_one(puller: Puller, file: PulledFile, turn: int = 0) -> bool:
-    """Pull a file; whether it is here now. A file that is not required may be nowhere any more."""
+    """Pull a file; whether it is here now. A file that is not required may be gone everywhere."""
     try:
         puller.pull(file, turn)
     except CloneFailed as error:

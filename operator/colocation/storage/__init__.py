@@ -1,4 +1,4 @@
-"""A node's data root: safe paths, verified publication, what is held, recycling.
+"""A node's data root: safe paths, verified publication, inventory, quarantine, deletion, recycle bin.
 
-Used by the agent and by the clone Job, which are two processes that write below the same root.
+The agent and the clone Jobs of a node use it; they are separate processes that write below one root.
 """

@@ -1,11 +1,10 @@
-"""For how long files have been seen unneeded. A restart, a lost ledger or a stepped clock makes them younger only.
+"""For how long files have been seen unneeded. A restart, a lost ledger or a stepped clock only makes files younger.
 
-An agent sees in a pass which files of a place are unneeded. The ledger keeps since when it has seen each of them so,
-without a break and unchanged: one row per file, written when it is first seen. "Since when" is a reading of the node's
-own clock, which goes on only while an agent runs: the ledger keeps its last reading, too, and a process adds its
-monotonic time to that. No wall clock and no modification time decides anything. Where two agents overlap, the later one
-goes on with the clock, and the earlier one does not count what the later one saw. While no agent runs no file grows
-old, and what is not known to have been seen before was first seen now.
+On each pass an agent sees which files of a place are unneeded. For each the ledger keeps since when it has been
+unneeded without a break and unchanged, as a reading of the node's own clock. This clock runs only while an agent runs:
+the ledger keeps its last reading, and a process adds its own monotonic time. Wall clocks and modification times decide
+nothing. If two agents overlap, the later one continues the clock, and the earlier one ignores what the later one saw.
+While no agent runs, files do not age, and files without a record count as first seen now.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,7 +13,7 @@ from typing import TypeVar
 from .ledger import FileIdentity, Ledger, Sighting
 
 _CLOCK = ("", "clock")
-"""Place and path of the row that holds the clock's last reading."""
+"""Place and path of the row with the clock's last reading."""
 _NO_FILE = FileIdentity(0, 0, 0)
 
 Item = TypeVar("Item")
@@ -23,9 +22,9 @@ Item = TypeVar("Item")
 def compared(
     known: Mapping[Item, Sighting], seen: Mapping[Item, FileIdentity], now: float, agent: int = 0
 ) -> tuple[dict[Item, float], dict[Item, Sighting]]:
-    """For how many seconds each has been seen, and the sightings that are new. Pure.
+    """For how many seconds each item has been seen, and the new sightings. Pure.
 
-    One that looks different than before, or that a later agent saw, is new.
+    An item is new if it looks different than before, or if a later agent recorded it.
     """
     new = {
         item: Sighting(identity, now, agent)
@@ -36,7 +35,7 @@ def compared(
 
 
 class Ages:
-    """Safe to share between threads. Of one place one thread at a time may ask.
+    """Ages of unneeded files. Safe to share between threads; only one thread at a time may ask about a place.
 
     Args:
         ledger: where sightings are kept.
@@ -53,11 +52,11 @@ class Ages:
 
     @property
     def now(self) -> float:
-        """The reading of the node's clock: how long agents have run here, as far as was written down."""
+        """The reading of the node's clock: for how long agents have run here, as far as recorded."""
         return self._before_seconds + self._monotonic() - self._started
 
     def save(self) -> None:
-        """Write down the clock's reading. What passes after the last time is lost with the process."""
+        """Record the clock's reading. Time after the last record is lost with the process."""
         clock = self._clock()
         if clock is None or clock.agent <= self._agent:
             self._save()
@@ -66,10 +65,10 @@ class Ages:
         self._ledger.record_sightings(_CLOCK[0], {_CLOCK[1]: Sighting(_NO_FILE, self.now, self._agent)})
 
     def of(self, place: str, seen: Mapping[str, FileIdentity], is_all: bool = True) -> dict[str, float]:
-        """For how many seconds each of these files has been seen unneeded, those that are first seen now for none.
+        """For how many seconds each of these files has been seen unneeded; 0 for those first seen now.
 
-        ``is_all``: these are all that are unneeded in this place; what was seen before and is not among them is needed
-        again, or gone, and is forgotten.
+        ``is_all``: these are all unneeded files of the place. Files seen before and missing now are needed again or
+        gone, and are forgotten.
         """
         known = self._ledger.sightings(place)
         ages, new = compared(known, seen, self.now, self._agent)
@@ -82,10 +81,10 @@ class Ages:
         return self._ledger.sightings(_CLOCK[0]).get(_CLOCK[1])
 
     def forget(self, place: str, paths: Iterable[str]) -> None:
-        """These are needed: their time begins again when they are next seen unneeded."""
+        """Mark files as needed: their age restarts when they are next seen unneeded."""
         self._ledger.forget_sightings(place, paths)
 
 
 def older(ages: Mapping[Item, float], seconds: float) -> Collection[Item]:
-    """Those that have been seen unneeded for so long."""
+    """Items that have been seen unneeded for at least so long."""
     return {item for item, age in ages.items() if age >= seconds}

@@ -1,4 +1,11 @@
-"""What clone Jobs report to their node's agent."""
+"""What clone Jobs report to their node's agent by files below ``.incoming``: changed tables, and progress.
+
+A clone announces a table by a file below ``.incoming/changed``, with one line of JSON per published file: what it read
+back from the disk, which the agent adds to its ledger. The agent reads that small folder every second, and a table's
+own folders only when it is announced. It removes an announcement before it reads the table, so later changes are
+announced again. A lost announcement (a Job killed between a file and its announcement) costs only time: the sweep finds
+the file, and it is hashed again.
+"""
 
 import contextlib
 import json
@@ -29,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def announce(root: DataRoot, table: TablePath, entries: Mapping[str, LedgerEntry] = NOTHING_READ) -> None:
-    """Tell the agent that files of the table have just changed. A full disk is no error.
+    """Announce that files of the table have just changed. A full disk is no error.
 
     ``entries``: path -> what was read back from the disk.
     """
@@ -43,11 +50,11 @@ def announce(root: DataRoot, table: TablePath, entries: Mapping[str, LedgerEntry
             finally:
                 os.close(descriptor)
     except OSError as error:
-        _log.warning("table %s: the agent notices its new files with the next sweep only: %s", table, error)
+        _log.warning("table %s: the agent will notice its new files only at the next sweep: %s", table, error)
 
 
 def take_announced(root: DataRoot) -> tuple[TablePath, ...]:
-    """The tables that were announced since the last call; what was said of their files is in the ledger then."""
+    """Read and remove all announcements: records their entries in the ledger and returns their tables."""
     taken = []
     for namespace in root.names(CHANGED):
         with contextlib.suppress(NotHeld, InvalidPath), root.folder((*CHANGED, namespace)) as folder:
@@ -55,13 +62,13 @@ def take_announced(root: DataRoot) -> tuple[TablePath, ...]:
                 lines = _taken(folder, directory)
                 with contextlib.suppress(InvalidPath):
                     table = table_path(namespace, directory)
-                    root.ledger.record_all(table, filter(None, map(_said, lines)))
+                    root.ledger.record_all(table, filter(None, map(_entry_of, lines)))
                     taken.append(table)
     return tuple(taken)
 
 
 def _taken(folder: int, name: str) -> list[str]:
-    """Remove an announcement; its lines, as far as they can be read."""
+    """Remove an announcement; returns its readable lines."""
     with (
         contextlib.suppress(OSError, NotHeld, InvalidPath, UnicodeDecodeError),
         os.fdopen(open_regular_file(folder, name), encoding="utf-8") as file,
@@ -73,8 +80,8 @@ def _taken(folder: int, name: str) -> list[str]:
     return []
 
 
-def _said(line: str) -> tuple[str, LedgerEntry] | None:
-    """What a line says of a file; None when it is cut off, or is no line of ours."""
+def _entry_of(line: str) -> tuple[str, LedgerEntry] | None:
+    """The path and entry in a line; None if it is cut off or malformed."""
     try:
         path, sha256, verified_at, size_bytes, modified_nanoseconds, inode = json.loads(line)
         file_segments(path)
@@ -85,7 +92,7 @@ def _said(line: str) -> tuple[str, LedgerEntry] | None:
 
 
 def write_progress(root: DataRoot, progress: CloneProgress) -> None:
-    """Replace a clone's progress file in one step; a reader sees the old or the new one."""
+    """Replace a clone's progress file in one step."""
     segments = clone_directory(progress.namespace, progress.group, progress.bucket).split("/")
     with root.folder(segments, create=True) as folder:
         name = f".{PROGRESS_FILE}"
@@ -96,14 +103,14 @@ def write_progress(root: DataRoot, progress: CloneProgress) -> None:
 
 
 def read_progress(root: DataRoot) -> tuple[CloneProgress, ...]:
-    """The progress of every clone that lies below ``.incoming``, by folder name; without those that cannot be read."""
+    """The progress of every clone below ``.incoming``, by folder name. Unreadable ones are left out."""
     found = []
     for name in root.names(CLONES):
         try:
             with root.folder((*CLONES, name)) as folder, os.fdopen(open_regular_file(folder, PROGRESS_FILE)) as file:
                 found.append(CloneProgress.model_validate_json(file.read(MAX_PROGRESS_BYTES)))
         except NotHeld:
-            continue  # it has just begun or just ended
+            continue  # the clone has just started or ended
         except (InvalidPath, ValueError) as error:
             _log.warning("progress of clone %s cannot be read: %s", name, error)
         except OSError as error:

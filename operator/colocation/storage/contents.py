@@ -1,7 +1,7 @@
-"""What lies in a table's ``data`` folder, kept in memory and brought up to date at the cost of what changed.
+"""The contents of a table's ``data`` folder, kept in memory and updated at the cost of what changed.
 
-A folder whose modification time is unchanged holds the same names, so a quiet pass stats folders and no files. Damage
-inside a file does not show in its folder; a sweep stats every file, and a scrub hashes them (see ``upkeep``).
+A folder with an unchanged modification time holds the same names, so a quiet pass stats folders and no files. Damage
+inside a file does not show in its folder: a sweep stats every file, and a scrub hashes them (see ``inventory``).
 """
 
 import logging
@@ -22,13 +22,13 @@ from .root import DataRoot
 from .verification import UNREADABLE
 
 SETTLING_NANOSECONDS = 2_000_000_000
-"""A folder changed so shortly before it was listed may change again within the same tick of the file system's clock."""
+"""A folder changed so shortly before it was listed may change again within one tick of the file system's clock."""
 
 _log = logging.getLogger(__name__)
 
 
 class HeldFile(NamedTuple):
-    """``sha256`` is None as long as this content was not hashed."""
+    """A file on the disk; ``sha256`` is None until this content was hashed."""
 
     identity: FileIdentity
     sha256: str | None
@@ -58,7 +58,7 @@ class TableContents:
         self._recorded: dict[str, LedgerEntry] | None = None
 
     def refresh(self, sweep: bool = False) -> None:
-        """Notice what changed since the last time; ``sweep`` also looks at every file."""
+        """Notice changes since the last call; ``sweep`` also stats every file."""
         first = self._tree is None
         self._recorded = self._root.ledger.entries(self._table) if first else None
         manifests = None
@@ -80,8 +80,9 @@ class TableContents:
         self._recorded = None
 
     def count(self) -> int:
-        """How many files lie there, manifests, too. A file in many folders of its own counts for each, as all of them
-        take memory.
+        """How many files the table has, including manifests.
+
+        For a file that is alone in many nested folders each folder counts, since all take memory.
         """
         folders = list(_folders(self._tree))
         return max(sum(len(one.files) for one in folders), len(folders) - 1) + self._manifest_count
@@ -91,7 +92,7 @@ class TableContents:
         return dict(_walk(DATA_DIRECTORY, self._tree))
 
     def learn(self, path: str, entry: LedgerEntry) -> None:
-        """Take over the outcome of a hash, if the file still looks as it did then."""
+        """Apply the result of a hash if the file still looks as it did then."""
         folder, name = self._folder_of(path)
         held = folder.files.get(name) if folder else None
         if folder is None or held is None or held.identity != entry.identity or held.sha256 == entry.sha256:
@@ -124,16 +125,16 @@ class TableContents:
         return folder, name
 
     def _refreshed(self, parent: int, path: tuple[str, ...], known: _Folder | None, sweep: bool) -> _Folder | None:
-        """The folder ``path``, whose parent is open; None when it is gone or the disk cannot read it."""
+        """Update the folder ``path``, whose parent is open; None if it is gone or unreadable."""
         try:
-            return self._read_anew(parent, path, known, sweep)
+            return self._read_folder(parent, path, known, sweep)
         except OSError as error:
             if error.errno not in UNREADABLE_MEDIUM:
                 raise
-            _log.warning("%s of %s cannot be read, its files count as missing: %s", "/".join(path), self._table, error)
+            _log.warning("%s of %s cannot be read; its files count as missing: %s", "/".join(path), self._table, error)
             return None
 
-    def _read_anew(self, parent: int, path: tuple[str, ...], known: _Folder | None, sweep: bool) -> _Folder | None:
+    def _read_folder(self, parent: int, path: tuple[str, ...], known: _Folder | None, sweep: bool) -> _Folder | None:
         status = _stat_folder(parent, path[-1])
         if status is None:
             return None

@@ -1,4 +1,13 @@
-"""Which disk the data root is on, and whether it is healthy."""
+"""Which disk the data root is on, and whether it is healthy.
+
+A marker file names the disk. It is written when a disk is first adopted, and never again. The operator remembers its id
+per node: an empty mount point or another disk has another id or none, and is not mistaken for the disk that held the
+replicas.
+
+A fault is one of four: the disk is not the adopted one (missing), it takes no writes (read-only), the probe's reads or
+writes fail or hang (failing), or it is full. Periodic probes and failed writes report faults. An unreadable file is no
+fault of the disk: that file is damaged.
+"""
 
 import errno
 import logging
@@ -23,10 +32,11 @@ MAX_MARKER_BYTES = 1 << 16
 
 PROBE_SECONDS = 10.0
 FAILING_SECONDS = 600.0
-"""A disk on which a write failed counts as failing for so long after the last failure: the kernel tells of a lost
-write once, and the next one may well succeed."""
+"""A disk counts as failing for so long after the last failed write: the kernel reports a lost write once, and the next
+write may succeed.
+"""
 HUNG_SECONDS = 60.0
-"""A probe that has not ended by then is a failure."""
+"""A probe that has not ended by then has failed."""
 MOUNTS = Path("/proc/self/mountinfo")
 
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -35,25 +45,25 @@ _log = logging.getLogger(__name__)
 
 
 class Marker(Observed):
-    """``id`` names the disk; the rest tells people where it came from."""
+    """The marker file's content. ``id`` names the disk; the rest tells people where it came from."""
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
-    node: str = Field("", description="Of the agent that adopted the disk.")
+    node: str = Field("", description="Node of the agent that adopted the disk.")
     device: str = Field("", description="'<major>:<minor>' of the file system then.")
     file_system: str = Field("", description="The file system's own id then, in hex; see statvfs(3).")
     adopted_at: str = Field("", description="RFC 3339, UTC, by the node's clock.")
 
 
 class MarkerDamaged(StorageError):
-    """There is a marker, but it does not say which disk this is."""
+    """The marker cannot be understood."""
 
 
 class WrongDisk(StorageError):
-    """The data root is not the disk that was expected there."""
+    """The data root is not on the expected disk."""
 
 
 def read_marker(folder: int) -> Marker | None:
-    """The marker in an open data root; None = there is none.
+    """The marker in an open data root; None if there is none.
 
     Raises:
         MarkerDamaged: it cannot be understood.
@@ -69,12 +79,12 @@ def read_marker(folder: int) -> Marker | None:
         return Marker.model_validate_json(content)
     except ValidationError as error:
         raise MarkerDamaged(
-            f"{MARKER_FILE} does not say which disk this is: {error}; check the file system, then remove the file"
+            f"{MARKER_FILE} does not name this disk: {error}; check the file system, then remove the file"
         ) from error
 
 
 def adopt(folder: int, node: str) -> Marker:
-    """Give a disk without a marker one, durably.
+    """Write a marker onto a disk without one, durably.
 
     Raises:
         OSError: it cannot be written.
@@ -92,10 +102,10 @@ def adopt(folder: int, node: str) -> Marker:
 
 
 def check_disk(path: str | os.PathLike[str], disk_id: str) -> None:
-    """Check that a data root is the disk with this id, before anything is written there.
+    """Check that a data root is on the disk with this id, before anything is written.
 
     Raises:
-        WrongDisk: it is another one, or has no marker.
+        WrongDisk: it is on another disk, or has no marker.
         OSError: it cannot be read.
     """
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -111,7 +121,7 @@ def check_disk(path: str | os.PathLike[str], disk_id: str) -> None:
 
 
 class Fault(NamedTuple):
-    """What is wrong with the disk; ``since`` in the root's monotonic seconds."""
+    """A fault of the disk; ``since`` in the root's monotonic seconds."""
 
     reason: Reason
     message: str
@@ -119,18 +129,18 @@ class Fault(NamedTuple):
 
 
 def reason_of(error: OSError) -> Reason:
-    """What a failed write says of the disk."""
+    """The fault that a failed write shows."""
     if error.errno in _READ_ONLY:
         return Reason.DISK_READ_ONLY
     return Reason.DISK_FULL if error.errno in _FULL else Reason.DISK_FAILING
 
 
 class _Missing(Exception):
-    """The data root is not the disk that was adopted."""
+    """The data root is not on the adopted disk."""
 
 
 class DiskHealth:
-    """Safe to share between threads; only ``probe`` touches the disk.
+    """The health of the data root's disk. Safe to share between threads; only ``probe`` touches the disk.
 
     Args:
         root: the data root.
@@ -156,31 +166,31 @@ class DiskHealth:
 
     @property
     def disk_id(self) -> str:
-        """Of the marker; empty as long as none could be read or written."""
+        """The marker's id; empty until it could be read or written."""
         return self._marker.id if self._marker else ""
 
     @property
     def needs_restart(self) -> bool:
-        """Whether something else lies at the data root's path than this process has open."""
+        """Whether the data root's path is now another file system than the one this process has open."""
         return self._replaced
 
     @property
     def fault(self) -> Fault | None:
-        """What is wrong now; None = the disk is well."""
+        """The current fault; None = healthy."""
         with self._lock:
             since = self._probing_since
             if since is not None and self._root.monotonic() - since >= HUNG_SECONDS:
-                message = f"a small write has not come to the disk for {HUNG_SECONDS:.0f} s"
+                message = f"a small write has not reached the disk for {HUNG_SECONDS:.0f} s"
                 return Fault(Reason.DISK_FAILING, message, since)
             return self._fault
 
     def note(self, error: OSError) -> None:
-        """A write or a sync of the root's files failed."""
+        """Record that a write or a sync of the root's files failed."""
         if error.errno not in EXHAUSTED:
             self._set(reason_of(error), f"a write failed: {os.strerror(error.errno or 0)}")
 
     def probe(self) -> None:
-        """Look at the disk: is it the one that was adopted, does a small file come to it?"""
+        """Check that the disk is the adopted one and takes a small file."""
         with self._lock:
             self._probing_since = self._root.monotonic()
         try:
@@ -214,11 +224,11 @@ class DiskHealth:
         elif marker is None:
             raise _Missing(f"{path}/{MARKER_FILE} is gone, which named disk {self._marker.id}")
         elif marker.id != self._marker.id:
-            raise _Missing(f"{path} was disk {self._marker.id} when the agent began, and is disk {marker.id} now")
+            raise _Missing(f"{path} was disk {self._marker.id} when the agent started, and is disk {marker.id} now")
         self._root.check_writable()
 
     def _check_place(self) -> None:
-        """Whether the folder that is open still lies at the root's path."""
+        """Check that the open folder is still the one at the root's path."""
         path, here = self._root.path, os.fstat(self._root.descriptor)
         try:
             there = path.stat()
@@ -244,11 +254,11 @@ class DiskHealth:
             if fault is None or (fault.reason == Reason.DISK_FAILING and now - self._seen_at < FAILING_SECONDS):
                 return
             self._fault = None
-        _log.warning("the disk at %s is well again", self._root.path)
+        _log.warning("the disk at %s is healthy again", self._root.path)
 
 
 def is_mount_point(path: Path, mounts: Path = MOUNTS) -> bool:
-    """Whether a whole file system is mounted at the path, and not a folder of one (a bind mount of a hostPath).
+    """Whether a whole file system is mounted at the path, not a folder of one (a bind mount of a hostPath).
 
     Args:
         path: an absolute path.
@@ -258,7 +268,7 @@ def is_mount_point(path: Path, mounts: Path = MOUNTS) -> bool:
     for line in mounts.read_text().splitlines():
         fields = line.split(" ")
         if len(fields) > 4 and _unescaped(fields[4]) == str(path):
-            found = fields[3] == "/"  # the last mount lies on top
+            found = fields[3] == "/"  # the last mount is on top
     return found
 
 

@@ -1,4 +1,7 @@
-"""Failures: what storage refuses, which OS errors mean what, and work that goes on after one."""
+"""Failures: what storage refuses, which OS errors mean what, and how work goes on after one.
+
+There is one class per cause. Messages say what was given, what is allowed, what to do.
+"""
 
 import contextlib
 import errno
@@ -12,7 +15,7 @@ MAX_NAMED_FAILURES = 20
 
 
 class StorageError(Exception):
-    """Base class; nothing was changed on disk."""
+    """Base class. Nothing was changed on the disk."""
 
 
 class InvalidPath(StorageError):
@@ -20,19 +23,19 @@ class InvalidPath(StorageError):
 
 
 class NotHeld(StorageError):
-    """There is no such file."""
+    """No such file or folder."""
 
 
 class FileCorrupt(StorageError):
-    """The file is there, but its content is not the one that its manifest names."""
+    """The file exists, but its content is not what its manifest names."""
 
 
 class ContentConflict(StorageError):
-    """Another content is already published under this path."""
+    """Other content is already published under this path."""
 
 
 class DigestDiffers(StorageError):
-    """The content that arrived does not have the digest that was announced."""
+    """The received content does not have the announced digest."""
 
 
 class NoRoom(StorageError):
@@ -40,16 +43,16 @@ class NoRoom(StorageError):
 
 
 class ManifestMissing(StorageError):
-    """A manifest that was named is not held, or is damaged, so it is not known which files are wanted."""
+    """A manifest is missing or damaged, so the wanted files are unknown."""
 
 
 class FileChanged(Exception):
-    """The file was written while it was hashed; nothing is known about its content."""
+    """The file was written while it was hashed, so its content is unknown."""
 
 
 @contextlib.contextmanager
 def room_errors() -> Iterator[None]:
-    """Turns a full disk or quota into ``NoRoom``."""
+    """Turn the OS errors of a full disk or quota into ``NoRoom``."""
     try:
         yield
     except OSError as error:
@@ -59,7 +62,7 @@ def room_errors() -> Iterator[None]:
 
 
 class Attempts:
-    """Tries one piece after the other; see ``all_attempted``."""
+    """Runs independent pieces of work; a failed one stops no other. See ``all_attempted``."""
 
     def __init__(self) -> None:
         self._first: OSError | StorageError | None = None
@@ -68,10 +71,10 @@ class Attempts:
 
     @contextlib.contextmanager
     def __call__(self, what: str) -> Iterator[None]:
-        """Try a piece of work, named for people.
+        """Run a piece of work; ``what`` names it in the error.
 
         Raises:
-            OSError: the process has no descriptors or memory left; the next piece would fail as well.
+            OSError: the process has no descriptors or memory left, so the next piece would fail, too.
         """
         try:
             yield
@@ -85,7 +88,7 @@ class Attempts:
                 self._more += 1
 
     def raise_first(self) -> None:
-        """Raise the first error, with a note of what failed; nothing when nothing did."""
+        """Raise the first error, with a note of all that failed. Does nothing if all succeeded."""
         if self._first is not None:
             more = f", and {self._more} more" if self._more else ""
             self._first.add_note(f"failed: {'; '.join(self._failed)}{more}")
@@ -94,7 +97,7 @@ class Attempts:
 
 @contextlib.contextmanager
 def all_attempted() -> Iterator[Attempts]:
-    """Tries everything, then fails if anything did: the caller is told all the same.
+    """Attempt every piece of work, then raise the first error: one bad place on a disk must not end all upkeep.
 
     Raises:
         OSError, StorageError: the first error.

@@ -1,7 +1,7 @@
-"""Opening folders and files below the data root one step at a time, never through a symbolic link.
+"""Opens folders and files below the data root one step at a time, never through a symbolic link.
 
-``openat`` with ``O_NOFOLLOW`` per step means that a link planted by another process cannot lead out of the root,
-even between a check and its use.
+Each step is an ``openat`` with ``O_NOFOLLOW``: a link that another process plants cannot lead out of the root, even
+between a check and its use.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def opened_folder(root: int, segments: Sequence[str], create: bool = False) -> Iterator[int]:
-    """A descriptor of the folder ``segments`` below the descriptor ``root``; closed on leaving.
+    """Open the folder ``segments`` below the descriptor ``root``; the descriptor is closed on leaving.
 
-    ``create`` makes missing folders, durably.
+    ``create`` makes missing folders durably.
 
     Raises:
         NotHeld: a folder is missing.
-        InvalidPath: a step is no plain name, a symbolic link or no folder.
+        InvalidPath: a step is not a plain name, or is a symbolic link or no folder.
     """
     current = os.open(".", _FOLDER_FLAGS, dir_fd=root)  # not dup: listings must not share one offset
     try:
@@ -64,10 +64,10 @@ def _open_step(parent: int, so_far: Sequence[str], name: str, create: bool) -> i
 
 
 def make_folder(parent: int, name: str) -> bool:
-    """Make a folder in the descriptor ``parent``, durably; whether it was not there. Its mode is the umask's matter.
+    """Make a folder durably in the descriptor ``parent``; False if it exists. The umask decides its mode.
 
     Raises:
-        OSError: it cannot be made, or its name may not be durable; then it is taken back.
+        OSError: it cannot be made, or its name may not be durable and was removed again.
     """
     try:
         os.mkdir(name, FOLDER_MODE, dir_fd=parent)
@@ -77,13 +77,13 @@ def make_folder(parent: int, name: str) -> bool:
         os.fsync(parent)
     except OSError:
         with contextlib.suppress(OSError):
-            os.rmdir(name, dir_fd=parent)  # whoever finds it later takes it for durable
+            os.rmdir(name, dir_fd=parent)  # later callers would assume that it is durable
         raise
     return True
 
 
 def open_regular_file(folder: int, name: str) -> int:
-    """A descriptor for reading the regular file ``name`` in ``folder``.
+    """Open the regular file ``name`` in ``folder`` for reading.
 
     Raises:
         NotHeld: there is none.
@@ -104,10 +104,10 @@ def open_regular_file(folder: int, name: str) -> int:
 
 
 def replace_file(folder: int, name: str, content: bytes, mode: int = FILE_MODE) -> None:
-    """Put a small file into an open folder, durably: under ``name`` there is the old one or the whole new one.
+    """Replace a small file in an open folder durably: after a crash ``name`` has the old or the whole new content.
 
     Raises:
-        OSError: it cannot be written: the old one is still there; or it cannot be synced in its place: there is none.
+        OSError: it cannot be written, and the old file remains; or its new name cannot be synced, and no file remains.
     """
     new = f"{name}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -129,10 +129,10 @@ def replace_file(folder: int, name: str, content: bytes, mode: int = FILE_MODE) 
 
 
 def remove_tree(folder: int, name: str) -> None:
-    """Remove a folder that lies in ``folder``, with all below it. What cannot be removed keeps nothing else.
+    """Remove the folder ``name`` in ``folder`` with all below it; what cannot be removed stops nothing else.
 
     Raises:
-        OSError: the first error; the rest is gone.
+        OSError: the first error; everything else is gone.
     """
     failed: list[BaseException] = []
 

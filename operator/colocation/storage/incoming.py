@@ -1,5 +1,4 @@
-"""Files on their way in: written below ``.incoming``, resumable, hashed as the disk gives them back, cleaned up when
-stale.
+"""Files that are being received, below ``.incoming``: resumable writes, read back from the disk; removal of stale ones.
 """
 
 import contextlib
@@ -20,19 +19,19 @@ from .root import CLONES, UPLOADS, DataRoot
 from .verification import hash_descriptor
 
 STALE_SECONDS = 86400
-"""An upload or a clone that nobody wrote to for so long was given up."""
+"""An upload or a clone without a write for so long was given up."""
 
 _log = logging.getLogger(__name__)
 
 
 class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
-    """A file being received. On leaving, its descriptor is closed; what was received stays for ``discard`` or resume.
+    """A file that is being received. Leaving closes its descriptor; the received bytes stay for ``discard`` or resume.
 
     Args:
         root: the data root.
-        folder: where it lies, below the root.
+        folder: where the file is, below the root.
         name: its name there.
-        resume: go on after what is there already; else begin anew.
+        resume: continue after the bytes that are there; else start over.
     """
 
     def __init__(self, root: DataRoot, folder: Sequence[str], name: str, resume: bool = False) -> None:
@@ -64,9 +63,9 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
                 view = view[written:]
 
     def settle(self) -> LedgerEntry:
-        """Bring the content to the disk and read it back from there; what it is, for the ledger.
+        """Sync the content and read it back from the disk; returns the ledger entry.
 
-        Its age begins now, however long it was received. A failure leaves nothing of the attempt behind.
+        The file's age starts now, however long it was received. A failure removes everything of the attempt.
 
         Raises:
             NoRoom: the disk is full.
@@ -76,7 +75,7 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
                 os.utime(self._descriptor)
                 os.fsync(self._descriptor)
         except (OSError, NoRoom) as error:
-            self.discard()  # its pages count as written from now on: whoever resumed it would publish what is not there
+            self.discard()  # the kernel now counts its pages as written: a resumed attempt would publish lost bytes
             if isinstance(error, OSError):
                 self._root.note_fault(error)
             raise
@@ -100,7 +99,7 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
 
 
 def received_bytes(root: DataRoot, folder: Sequence[str], name: str) -> int:
-    """How much of a file in ``.incoming`` arrived in earlier attempts."""
+    """How many bytes of a file in ``.incoming`` arrived in earlier attempts."""
     try:
         with root.folder(folder) as parent:
             descriptor = open_regular_file(parent, name)
@@ -113,7 +112,7 @@ def received_bytes(root: DataRoot, folder: Sequence[str], name: str) -> int:
 
 
 def remove_stale(root: DataRoot) -> int:
-    """Remove uploads and clones that nobody wrote to for a day; how many. What goes by itself meanwhile is no error.
+    """Remove uploads and clones without a write for a day; returns how many. What disappears meanwhile is no error.
 
     Raises:
         OSError: one cannot be removed; all others are.
@@ -130,7 +129,7 @@ def remove_stale(root: DataRoot) -> int:
 
 
 def _looks(parent: int, look: Callable[[int, str], FileIdentity | None]) -> dict[str, FileIdentity]:
-    """How each of those that may be stale looks now."""
+    """The current identity of each entry that may be stale."""
     found = {}
     for name in names_in(parent):
         with contextlib.suppress(FileNotFoundError):
@@ -148,7 +147,7 @@ def _remove_upload(uploads: int, name: str) -> None:
 
 
 def _clone(clones: int, name: str) -> FileIdentity | None:
-    """By the newest change of its folder or of anything in it; None for what is no clone's folder."""
+    """The identity of a clone's folder, by the newest change in it; None for what is no folder."""
     status = _status(clones, name)
     if not stat.S_ISDIR(status.st_mode):
         return None
@@ -160,11 +159,11 @@ def _clone(clones: int, name: str) -> FileIdentity | None:
 
 @contextlib.contextmanager
 def uploads_in_use(root: DataRoot) -> Iterator[None]:
-    """Held by an agent from before its first upload to after its last one. What earlier agents left goes first: nobody
-    resumes it, and where agents start more often than daily none of it would ever be known to be stale.
+    """Held by an agent from before its first upload to after its last; on entry, removes uploads of earlier agents.
 
-    Two agents may overlap (a rolling update with ``maxSurge``, a pod deleted by force), so each holds a lock, and
-    nothing is removed while another one does. A disk on which this fails keeps no agent from starting.
+    Nobody resumes those, and where agents restart more often than daily none of them would ever count as stale. Two
+    agents may overlap (a rolling update with ``maxSurge``, a pod deleted by force), so each holds a lock, and nothing
+    is removed while another agent holds one. A failure here does not keep the agent from starting.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -173,11 +172,11 @@ def uploads_in_use(root: DataRoot) -> Iterator[None]:
                 fcntl.flock(uploads, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove_all(uploads)
             except BlockingIOError:
-                _log.info("another agent runs on %s; uploads that were cut off stay", root.path)
+                _log.info("another agent runs on %s; interrupted uploads stay", root.path)
             finally:
                 fcntl.flock(uploads, fcntl.LOCK_SH)
         except (OSError, StorageError) as error:
-            _log.warning("uploads that were cut off cannot be removed: %s", error)
+            _log.warning("interrupted uploads cannot be removed: %s", error)
         yield
 
 
@@ -189,7 +188,7 @@ def _remove_all(folder: int) -> None:
 
 
 def remove_clone(root: DataRoot, namespace: str, group: str, bucket: int) -> None:
-    """Remove the folder of a clone that has finished; nothing there is no error."""
+    """Remove the folder of a finished clone, if it exists."""
     *parents, name = clone_directory(namespace, group, bucket).split("/")
     with contextlib.suppress(FileNotFoundError), root.folder(parents, create=True) as clones:
         remove_tree(clones, name)

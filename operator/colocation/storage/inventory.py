@@ -1,4 +1,7 @@
-"""Every table on this node."""
+"""What a node holds of every table, and the background steps that keep it true: hashing, looking, sweeping, scrubbing.
+
+Each step is bounded and returns; threads and timing are the agent's (``agent.upkeep``).
+"""
 
 import logging
 import threading
@@ -24,8 +27,8 @@ class Inventory:
     """Every table on this node. Safe to share between threads.
 
     Args:
-        root: where the tables lie.
-        room: in memory, for their manifests; None = as much as there is.
+        root: where the tables are.
+        room: in memory, for their manifests; None = no limit.
     """
 
     def __init__(self, root: DataRoot, room: ManifestRoom | None = None) -> None:
@@ -43,11 +46,11 @@ class Inventory:
             return self._tables[table]
 
     def table_here(self, table: TablePath) -> TableInventory | None:
-        """The inventory of a table that has a folder here. One who asks about others makes nothing stay in memory."""
+        """The inventory of a table that has a folder here; other names take no memory."""
         return self.table(table) if self._root.holds(table) else None
 
     def tables(self) -> tuple[TableInventory, ...]:
-        """The inventories of all tables that lie on the disk."""
+        """The inventories of all tables on the disk."""
         return tuple(self.table(table) for table in self._root.tables())
 
     def report(self, references: Collection[TableReference]) -> tuple[TableReport, ...]:
@@ -57,12 +60,12 @@ class Inventory:
     def report_on(self, reference: TableReference) -> StampedReport:
         """The report on one table, as of the last look and with all that this process has changed since.
 
-        A reference that is not allowed, and a folder that the disk cannot read, harm this report only: it says that
-        the manifest is not here.
+        A reference that is not allowed, or a folder that the disk cannot read, affects this report only: its manifest
+        counts as missing.
         """
         path = path_of(reference)
         if path is None:
-            _log.warning("table %s/%s is not allowed; nothing of it is here", reference.namespace, reference.directory)
+            _log.warning("table name %s/%s is not allowed; nothing is here", reference.namespace, reference.directory)
             return StampedReport(absent_report(reference), None)
         table = self.table(path)
         table.keep_only(reference)
@@ -72,11 +75,11 @@ class Inventory:
         except OSError as error:
             if error.errno in EXHAUSTED:
                 raise
-            _log.warning("table %s cannot be read, its manifest counts as missing: %s", path, error)
+            _log.warning("table %s cannot be read; its manifest counts as missing: %s", path, error)
             return StampedReport(absent_report(reference), stamp)
 
     def live_digests(self, table: TablePath, path: str) -> frozenset[str] | None:
-        """Digests that live manifests give for a file; none for a table without a folder here, None = not known."""
+        """The digests that live manifests give for a file; empty for a table without a folder here, None if unknown."""
         here = self.table_here(table)
         return here.live_digests(path) if here else frozenset()
 
@@ -85,7 +88,7 @@ class Inventory:
         return self.table(table).expected_sha256(path)
 
     def forget(self, table: TablePath) -> None:
-        """Drop what is known of a table that was recycled."""
+        """Drop what is known of a recycled table."""
         with self._lock:
             gone = self._tables.pop(table, None)
         if gone is not None:
@@ -95,12 +98,12 @@ class Inventory:
 
 
 def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
-    """Hash the data files that nobody hashed yet (a returned node without its ledger); how many.
+    """Hash the data files that were not hashed yet (a returned node without its ledger); returns how many.
 
-    What is damaged goes into the quarantine.
+    Damaged files go into the quarantine.
 
     Raises:
-        OSError: a file cannot be read, or not be moved; all others are done.
+        OSError: a file cannot be read or moved; all others are done.
     """
     hashed = 0
     with all_attempted() as attempt:
@@ -114,21 +117,21 @@ def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
 
 
 def look(inventory: Inventory, pace: Callable[[int], None]) -> None:
-    """Look at the folders of every table: notices files that people or other processes published or removed."""
+    """Stat the folders of every table: notices files that people or other processes published or removed."""
     for table in inventory.tables():
         pace(0)
         _contained(table, table.look)
 
 
 def sweep(inventory: Inventory, pace: Callable[[int], None] = unlimited) -> None:
-    """Look at every file of every table: notices what was written in place."""
+    """Stat every file of every table: notices files written in place."""
     for table in inventory.tables():
         pace(0)
         _contained(table, table.sweep)
 
 
 def _contained(table: TableInventory, work: Callable[[], None]) -> None:
-    """A table that cannot be read is passed over, unless that says nothing about the table."""
+    """Run a step on a table and log its OS errors, unless the process is out of descriptors or memory."""
     try:
         work()
     except OSError as error:
@@ -138,21 +141,21 @@ def _contained(table: TableInventory, work: Callable[[], None]) -> None:
 
 
 class Scrubbed(NamedTuple):
-    """What a scrub has read; zero files = none is due."""
+    """What a scrub has read; zero files = none was due."""
 
     files: int
     bytes: int
 
 
 class Backlog(NamedTuple):
-    """What is to be scrubbed by now and is not."""
+    """Files whose scrub is overdue."""
 
     files: int
     bytes: int
 
 
 def scrub_backlog(root: DataRoot, interval_seconds: float) -> Backlog:
-    """The files that were not hashed for longer than ``interval_seconds``."""
+    """The files that were last hashed more than ``interval_seconds`` ago."""
     now = root.clock()
     return Backlog(*root.ledger.backlog(now - interval_seconds, now))
 
@@ -160,10 +163,10 @@ def scrub_backlog(root: DataRoot, interval_seconds: float) -> Backlog:
 def scrub_batch(
     root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]
 ) -> Scrubbed:
-    """Hash again, from the disk itself, some of the files that were not hashed for ``interval_seconds``.
+    """Hash again, from the disk itself, some of the files last hashed more than ``interval_seconds`` ago.
 
-    Oldest first, so that over one interval every file is read once. One that cannot be read counts as not hashed, which
-    its report says, and is left to ``hash_unverified``, which fails for as long as that is so.
+    The oldest come first, so every file is read once per interval. An unreadable file counts as not hashed, which its
+    report shows, and is left to ``hash_unverified``, which fails until it can be read.
     """
     now = root.clock()
     due = root.ledger.oldest(SCRUB_BATCH_FILES, now - interval_seconds, now)
@@ -179,7 +182,7 @@ def scrub_batch(
             table.forget_content(row.path)
             continue
         if entry is None:
-            root.ledger.forget(row.table, [row.path])  # it is gone; should it return, it is hashed then
+            root.ledger.forget(row.table, [row.path])  # it is gone; if it returns, it is hashed then
         else:
             read.append(entry.identity.bytes)
     return Scrubbed(len(read), sum(read))

@@ -1,13 +1,13 @@
-"""The verification ledger: which content a file had when it was last hashed, and how the file looked then.
+"""The verification ledger: the content that a file had when it was last hashed, and how the file looked then.
 
-It makes a restart or a returned node quick (a stat per file, not a hash) and honest (a file that looks different is
-hashed again). It also keeps since when files have been seen unneeded (see ``ages``). It is a cache: losing it costs
-hashing, and garbage stays for longer. SQLite, because it survives being killed.
+With it a restarted agent or a returned node needs one stat per file, not one hash, and files that look different are
+hashed again. It also records since when files have been seen unneeded (see ``ages``). It is a cache: losing it costs
+hashing, and garbage stays longer. It uses SQLite, which survives kills.
 
-The agent owns the file and alone writes it; clone Jobs read it, keep what they find to themselves, and tell the agent
-by announcements. The file goes only when it is damaged itself, and then it is set aside. When it cannot be opened or
-written (a read-only or full disk) the agent goes on reading it, and keeps in memory what is new since then: a copy of
-all rows would take more memory than an agent has.
+Only the agent owns and writes the file. Clone Jobs read it, keep their own findings in memory, and report them to the
+agent (see ``clone_reports``). A damaged file is set aside and replaced. If the file cannot be opened or written (a
+read-only or full disk), the agent goes on reading it and keeps only new rows in memory: a copy of all rows would take
+more memory than an agent has.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS sighted (
 ) WITHOUT ROWID;
 """
 _SIGHTED_IN_MEMORY = _SIGHTED_SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE")
-"""For the ledger of a release before, on a disk that takes no writes."""
+"""For a ledger of the previous release on a disk that takes no writes."""
 _SCHEMA = f"""{_SIGHTED_SCHEMA}CREATE TABLE IF NOT EXISTS verified (
     namespace TEXT NOT NULL, directory TEXT NOT NULL, path TEXT NOT NULL,
     sha256 TEXT NOT NULL, bytes INTEGER NOT NULL, modified_nanoseconds INTEGER NOT NULL, inode INTEGER NOT NULL,
@@ -52,8 +52,9 @@ CREATE INDEX IF NOT EXISTS verified_by_age_bytes ON verified (verified_at, bytes
 
 
 def _overlay(table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """SQL that keeps in memory what is new in a table: a view takes the table's name, so every statement goes on as
-    before. The first value NULL = the row was deleted.
+    """SQL that keeps new rows of a table in memory. A view takes the table's name, so that statements stay the same.
+
+    NULL in the first value column marks a deleted row.
     """
     key, columns = ", ".join(keys), ", ".join((*keys, *values))
     same = " AND ".join(f"new.{column} = old.{column}" for column in keys)
@@ -84,7 +85,7 @@ _NEW_IN_MEMORY = _NEW_VERIFIED_IN_MEMORY + _overlay("sighted", ("place", "path")
 
 
 class FileIdentity(NamedTuple):
-    """What tells, without reading it, that a file is still the one that was hashed."""
+    """Attributes that change with a file's content: if they are the same, the file need not be hashed again."""
 
     bytes: int
     modified_nanoseconds: int
@@ -97,7 +98,7 @@ def identity_of(status: os.stat_result) -> FileIdentity:
 
 
 class LedgerEntry(NamedTuple):
-    """``sha256`` was the content's digest at ``verified_at`` (seconds since the epoch), when the file looked so."""
+    """The digest that a file of this identity had at ``verified_at`` (seconds since the epoch)."""
 
     identity: FileIdentity
     sha256: str
@@ -105,7 +106,7 @@ class LedgerEntry(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """Since when a file that looks so has been seen unneeded, and by which agent; see ``ages``."""
+    """Since when a file of this identity has been seen unneeded, and by which agent; see ``ages``."""
 
     identity: FileIdentity
     since: float
@@ -113,13 +114,14 @@ class Sighting(NamedTuple):
 
 
 class LedgerRow(NamedTuple):
+    """An entry with its table and path."""
     table: TablePath
     path: str
     entry: LedgerEntry
 
 
 class Ledger:
-    """The ledger in one file, as its owner has it. Safe to share between threads; other processes may read it."""
+    """The ledger's file as its owner uses it. Safe to share between threads; other processes may read it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -132,23 +134,24 @@ class Ledger:
             self._connection.close()
 
     def entry(self, table: TablePath, path: str) -> LedgerEntry | None:
-        """What is known of one file."""
+        """The entry of one file."""
         rows = self._query("namespace = ? AND directory = ? AND path = ?", (*table, path))
         return rows[0].entry if rows else None
 
     def entries(self, table: TablePath) -> dict[str, LedgerEntry]:
-        """What is known of a table's files, by path."""
+        """The entries of a table's files, by path."""
         return {row.path: row.entry for row in self._query("namespace = ? AND directory = ?", tuple(table))}
 
     def oldest(self, limit: int, before: float, now: float) -> list[LedgerRow]:
-        """The files whose last hash is oldest: older than ``before`` (seconds since the epoch), or of the future.
+        """Files whose last hash is oldest: before ``before`` (seconds since the epoch), or in the future.
 
-        A clock that went forward and back must not exempt what was hashed in between.
+        Future times count, too: a clock that was set forward and back must not exempt the files hashed in between.
         """
         return self._query(f"{_IS_DUE} ORDER BY verified_at LIMIT ?", (before, now, limit))
 
     def backlog(self, before: float, now: float) -> tuple[int, int]:
-        """(files, bytes) that ``oldest`` would give without a limit. It reads the index only, as everybody waits."""
+        """(files, bytes) that ``oldest`` would return without a limit. Reads only the index, since other callers wait.
+        """
         with self._lock:
             try:
                 files, size_bytes = self._connection.execute(_BACKLOG, (before, now)).fetchone()
@@ -158,49 +161,49 @@ class Ledger:
         return files, size_bytes
 
     def oldest_verification(self) -> float | None:
-        """When the file that was not hashed for the longest time was hashed; None when nothing is known."""
+        """When the file with the oldest hash was hashed; None for an empty ledger."""
         oldest = self._query("TRUE ORDER BY verified_at LIMIT 1", ())
         return oldest[0].entry.verified_at if oldest else None
 
     def record(self, table: TablePath, path: str, entry: LedgerEntry) -> None:
-        """Remember the outcome of a hash."""
+        """Record the result of a hash."""
         self.record_all(table, [(path, entry)])
 
     def record_all(self, table: TablePath, entries: Iterable[tuple[str, LedgerEntry]]) -> None:
-        """Remember the outcomes of several hashes, by path."""
+        """Record the results of several hashes, by path."""
         rows = [(*table, path, entry.sha256, *entry.identity, entry.verified_at) for path, entry in entries]
         if rows:
             self._write(_INSERT, rows)
 
     def forget(self, table: TablePath, paths: Iterable[str]) -> None:
-        """Drop what is known of files that are gone."""
+        """Drop the entries of files that are gone."""
         condition = "namespace = ? AND directory = ? AND path = ?"
         self._write(f"DELETE FROM verified WHERE {condition}", [(*table, path) for path in paths])
 
     def forget_table(self, table: TablePath) -> None:
-        """Drop what is known of a table that is gone."""
+        """Drop the entries and sightings of a table that is gone."""
         self._write("DELETE FROM verified WHERE namespace = ? AND directory = ?", [tuple(table)])
         self._write("DELETE FROM sighted WHERE place = ?", [(str(table),)])
 
     def sightings(self, place: str) -> dict[str, Sighting]:
-        """The files of a place that were seen unneeded, by path."""
+        """Files of a place that were seen unneeded, by path."""
         with self._lock:
             rows = self._rows(_SIGHTED, (place,))
         return {row[0]: Sighting(FileIdentity(*row[1:4]), *row[4:]) for row in rows}
 
     def record_sightings(self, place: str, sightings: Mapping[str, Sighting]) -> None:
-        """Remember since when files of a place have been seen unneeded."""
+        """Record since when files of a place have been seen unneeded."""
         rows = [(place, path, *one.identity, one.since, one.agent) for path, one in sightings.items()]
         for batch in _batches(rows):
             self._write("INSERT OR REPLACE INTO sighted VALUES (?, ?, ?, ?, ?, ?, ?)", batch)
 
     def forget_sightings(self, place: str, paths: Iterable[str]) -> None:
-        """Drop what is known of files that are needed, or gone."""
+        """Drop the sightings of files that are needed again, or gone."""
         for batch in _batches([(place, path) for path in paths]):
             self._write("DELETE FROM sighted WHERE place = ? AND path = ?", batch)
 
     def _opened(self) -> sqlite3.Connection:
-        """The file, a new one in the place of a damaged one, or what can be read of it."""
+        """Open the file; replace a damaged one by a new one, else open what can be read of it."""
         try:
             return _connect(self._path)
         except sqlite3.DatabaseError as error:
@@ -218,7 +221,7 @@ class Ledger:
         return list(map(_row, rows))
 
     def _rows(self, select: str, arguments: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        """What is found; nothing when the ledger cannot be read, and then files are hashed again and count as young."""
+        """Run a query; an unreadable ledger returns nothing, so files are hashed again and count as young."""
         try:
             return self._connection.execute(select, arguments).fetchall()
         except sqlite3.DatabaseError as error:
@@ -229,7 +232,7 @@ class Ledger:
             return []
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """A write that a lock refuses is lost: its files are hashed again. Where the file takes none, memory does."""
+        """Write rows; rows that a lock refuses are lost, and rows that the file does not take go to memory."""
         with self._lock:
             error = self._failure(statement, rows)
             if error is not None and _code(error) not in _PASSING:
@@ -239,7 +242,7 @@ class Ledger:
                 _log.warning("the ledger cannot be written, files will be hashed again: %s", error)
 
     def _failure(self, statement: str, rows: Sequence[tuple[object, ...]]) -> sqlite3.DatabaseError | None:
-        """Of a write, which is done whole or not at all; None = it is done."""
+        """The error of a write, which happens whole or not at all; None if it succeeded."""
         try:
             with self._connection:
                 self._connection.executemany(statement, rows)
@@ -248,7 +251,7 @@ class Ledger:
         return None
 
     def _replace_connection(self, error: sqlite3.DatabaseError) -> None:
-        """A new file in the place of one that is damaged; else it is only read from now on."""
+        """Replace a damaged file by a new one; else read the file from now on, and write to memory."""
         if _code(error) in _DAMAGE:
             self._connection.close()
             self._connection = self._opened()
@@ -259,7 +262,7 @@ class Ledger:
 
 
 class BorrowedLedger(Ledger):
-    """The ledger as a process has it that does not own it: it reads the file, and its own findings stay in memory."""
+    """The ledger as a process uses it that does not own it: it reads the file and keeps its own findings in memory."""
 
     def __init__(self, path: Path) -> None:
         self._file: sqlite3.Connection | None = None
@@ -312,7 +315,7 @@ _COLUMNS = "namespace, directory, path, sha256, bytes, modified_nanoseconds, ino
 
 
 def _batches(rows: Sequence[tuple[object, ...]]) -> Iterator[Sequence[tuple[object, ...]]]:
-    """The rows in parts that keep everybody else waiting for a moment only."""
+    """The rows in parts, so that other callers never wait long."""
     return (rows[start : start + _BATCH_ROWS] for start in range(0, len(rows), _BATCH_ROWS))
 
 
@@ -321,7 +324,7 @@ def _row(row: tuple[Any, ...]) -> LedgerRow:
 
 
 def _code(error: sqlite3.DatabaseError) -> int:
-    """SQLite's primary result code; that of damage for what this module itself found damaged."""
+    """SQLite's primary result code; errors that this module raises itself have the code of damage."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code & 0xFF
 
@@ -337,7 +340,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_SCHEMA)
         _check(connection)
-        connection.execute("BEGIN IMMEDIATE")  # SQLite opens a file that takes no writes, and says so at the first one
+        connection.execute("BEGIN IMMEDIATE")  # SQLite opens a read-only file; only a write fails
         connection.rollback()
     except sqlite3.DatabaseError:
         connection.close()
@@ -357,7 +360,7 @@ def _in_memory() -> sqlite3.Connection:
 
 
 def _opened_for_reading(path: Path, error: Exception) -> sqlite3.Connection:
-    """What can be read of the file without writing anything, which stays as it is; else an empty ledger in memory."""
+    """Open what can be read of the file without changing it; else an empty ledger in memory."""
     _log.warning("the ledger cannot be written; what is new is kept in memory until the next start: %s", error)
     with contextlib.suppress(sqlite3.DatabaseError), contextlib.ExitStack() as opened:
         file = sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True, check_same_thread=False)
@@ -372,8 +375,8 @@ def _opened_for_reading(path: Path, error: Exception) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> None:
-    """Out of the way of a new ledger; the one that was set aside before goes."""
-    _log.warning("the ledger is damaged, it is set aside and all files are hashed again")
+    """Rename the damaged ledger, over one that was set aside before."""
+    _log.warning("the ledger is damaged; it is set aside, and all files are hashed again")
     for suffix in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).replace(path.with_name(path.name + DAMAGED_SUFFIX + suffix))

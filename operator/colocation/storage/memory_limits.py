@@ -1,4 +1,8 @@
-"""Limits."""
+"""Limits on the agent's memory for the manifests of live tables, so that one tenant's commits cannot exhaust it.
+
+A manifest that finds no room counts as missing on the node: its table is incomplete there, other tables are unaffected.
+A namespace that uses little always finds room, however much the others use.
+"""
 
 import threading
 from collections import Counter
@@ -6,20 +10,21 @@ from collections import Counter
 from .stray_files import StrayFiles
 
 BYTES_OF_A_FILE = 1280
-"""Of the agent's memory for each file that a manifest in memory names: some 500 for it, as much for what is held of it,
-the rest for all else."""
+"""Of the agent's memory for each file that a manifest in memory names: about 500 for the name, as much for the held
+file, the rest for everything else.
+"""
 SHARES = 16
-"""A namespace always has room for one part in so many of all."""
+"""Each namespace always has one part in so many of the room."""
 
 
 class ManifestRoom:
-    """Safe to share between threads.
+    """Room in memory for manifests. Safe to share between threads.
 
     Args:
-        memory_bytes: that the agent may take; None = no limit.
+        memory_bytes: what the agent may use; None = no limit.
 
     Attributes:
-        strays: the files that no manifest names, which have a share of their own.
+        strays: files that no manifest names, which have a share of their own.
     """
 
     def __init__(self, memory_bytes: int | None = None) -> None:
@@ -34,7 +39,7 @@ class ManifestRoom:
             return self._has(namespace, files)
 
     def take(self, namespace: str, files: int) -> bool:
-        """Take room for a manifest of so many files; whether there was any."""
+        """Take room for a manifest of so many files; False if there is none."""
         with self._lock:
             if not self._has(namespace, files):
                 return False
@@ -42,7 +47,7 @@ class ManifestRoom:
             return True
 
     def give_back(self, namespace: str, files: int) -> None:
-        """Of a manifest that is not in memory any more."""
+        """Give back the room of a manifest that is no longer in memory."""
         with self._lock:
             self._files[namespace] -= files
             if not self._files[namespace]:

@@ -1,4 +1,4 @@
-"""Limits on bytes per second."""
+"""Limits on bytes per second, for one process or for all clone Jobs that write to a node."""
 
 import fcntl
 import math
@@ -16,28 +16,27 @@ from .root import DataRoot
 
 MIB = 1 << 20
 BURST_SECONDS = 0.5
-"""Unused allowance is kept for so long: a short pause is made up for, a long one is not."""
+"""Unused allowance is kept for so long, so short pauses are made up for and long ones are not."""
 
 SCHEDULE_FILE = "clones.due"
 MAX_WAIT_SECONDS = 60.0
-"""However wrong the file is, nobody waits longer; a clone that does not advance is given up after minutes."""
+"""Longest wait, whatever the file contains; a clone without progress is given up after minutes."""
 _LINE = "{:<40} {:032.9f}\n"
 _LINE_BYTES = len(_LINE.format("", 0.0))
 
 
 class Stopped(Exception):
-    """The work shall stop; it can be taken up again later."""
+    """The work has to stop; it can be resumed later."""
 
 
 class Schedule(Protocol):
     """A token bucket: when the next bytes may go. Safe to share between threads.
 
-    Within any time, as much is allowed as the rate gives in that time and ``BURST_SECONDS``, and one block more. Nobody
-    waits while nothing is reserved.
+    In any period it allows what the rate gives in that period and ``BURST_SECONDS``, and one block more.
     """
 
     def reserve(self, now: float, seconds: float) -> float:
-        """Take the next ``seconds`` of the rate; how many seconds from ``now`` on they begin."""
+        """Take the next ``seconds`` of the rate; returns in how many seconds from ``now`` they begin."""
 
 
 class OwnSchedule:
@@ -61,13 +60,13 @@ def reserved(due_at: float, now: float, seconds: float) -> tuple[float, float]:
 
 
 class Pace:
-    """Keeps to a rate. Safe to share between threads: each waits for its own bytes, and all keep to one limit.
+    """Keeps to a rate. Safe to share between threads: each waits for its own bytes, and all share one limit.
 
     Args:
         bytes_per_second: the limit; None = none.
-        stop: when set, the next call raises; None = it never does.
+        stop: when set, the next call raises; None = never.
         clock: monotonic seconds.
-        schedule: shared with others that keep to the same limit; None = its own.
+        schedule: shared with others under the same limit; None = its own.
     """
 
     def __init__(
@@ -96,11 +95,15 @@ class Pace:
 
 
 class NodeSchedule:
-    """See ``pace.Schedule``; ``now`` has to be the kernel's monotonic clock.
+    """The schedule that all clone Jobs of a node share, in a file below ``.incoming``.
+
+    Each Job is a pod of its own and shares only the data root with the others. The file has one line: the id of the
+    kernel's boot, and when the next bytes are due by its monotonic clock, which is the same in all pods of a node. A
+    Job that runs alone has the whole budget, and a killed one blocks no other.
 
     Args:
         root: the data root of the node.
-        boot: the id of the kernel's boot; a clock of another boot counts for nothing.
+        boot: the id of the kernel's boot; readings of another boot's clock are ignored.
     """
 
     def __init__(self, root: DataRoot, boot: str | None = None) -> None:
@@ -111,13 +114,13 @@ class NodeSchedule:
             self._descriptor = os.open(SCHEDULE_FILE, flags, FILE_MODE, dir_fd=folder)
 
     def close(self) -> None:
-        """Release the file; nothing can be reserved any more."""
+        """Close the file; nothing can be reserved afterwards."""
         with self._lock:
             os.close(self._descriptor)
             self._descriptor = -1  # the number may soon be another file's, and threads may still run
 
     def reserve(self, now: float, seconds: float) -> float:
-        """See ``Schedule``.
+        """See ``Schedule``; ``now`` has to be the kernel's monotonic clock.
 
         Raises:
             OSError: the disk failed.
@@ -133,7 +136,7 @@ class NodeSchedule:
         return wait_seconds
 
     def _due_at(self, now: float) -> float:
-        """What the file says; now, when it says nothing of this boot."""
+        """When the next bytes are due by the file; now, if it has no reading of this boot."""
         boot, _, text = os.pread(self._descriptor, _LINE_BYTES, 0).decode(errors="replace").partition(" ")
         try:
             due_at = float(text)
@@ -143,7 +146,7 @@ class NodeSchedule:
 
 
 def boot_id() -> str:
-    """Of the running kernel; empty where it tells none."""
+    """The id of the running kernel's boot; empty if the kernel gives none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

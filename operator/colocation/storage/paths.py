@@ -1,6 +1,6 @@
-"""Which names may stand below a data root: strict allow-lists, checked before the disk is touched.
+"""Names that are allowed below a data root: strict allow-lists, checked before the disk is touched.
 
-The second line of defence is in ``folders``: every step below the root is opened without following links.
+The second line of defence is ``folders``, which opens every step below the root without following links.
 """
 
 import re
@@ -45,7 +45,7 @@ def table_path(namespace: str, directory: str) -> TablePath:
     """The folder of a table.
 
     Raises:
-        InvalidPath: not a Kubernetes namespace, or not ``<table>-<uid8>``.
+        InvalidPath: the namespace is not allowed, or the directory is not ``<table>-<uid8>``.
     """
     if len(namespace) > 63 or not _NAMESPACE.fullmatch(namespace):
         raise InvalidPath(f"namespace {namespace!r} is not allowed; allowed: a Kubernetes namespace, e.g. shop")
@@ -58,10 +58,11 @@ def table_path(namespace: str, directory: str) -> TablePath:
 
 
 def file_segments(path: str) -> tuple[str, ...]:
-    """The parts of a path relative to a table's folder: a data file's or a manifest's.
+    """Split a path relative to a table's folder: a data file's or a manifest's.
 
     Raises:
-        InvalidPath: neither ``data/<column=value>/…/<name>_<bucket>….parquet`` nor ``manifests/<sha256>.json.zst``.
+        InvalidPath: it is neither ``data/<column=value>/…/<name>_<bucket>….parquet`` nor
+            ``manifests/<sha256>.json.zst``.
     """
     segments = tuple(path.split("/"))
     if segments[0] == MANIFEST_DIRECTORY and len(segments) == 2 and _MANIFEST_FILE.fullmatch(segments[1]):
@@ -77,7 +78,7 @@ def file_segments(path: str) -> tuple[str, ...]:
 
 
 def is_file_path(path: str) -> bool:
-    """Whether a path relative to a table's folder is a data file's or a manifest's: see ``file_segments``."""
+    """Whether a path relative to a table's folder is allowed: see ``file_segments``."""
     try:
         file_segments(path)
     except InvalidPath:
@@ -91,7 +92,7 @@ def is_partition_folder(name: str) -> bool:
 
 
 def is_data_file_name(name: str) -> bool:
-    """Whether a file's name is one of a Parquet file with a bucket id where Spark looks for it."""
+    """Whether the name is that of a Parquet file with a bucket id where Spark looks for it."""
     return len(name) <= MAX_NAME_BYTES and _DATA_FILE.fullmatch(name) is not None
 
 
@@ -102,10 +103,10 @@ def sha256_of_manifest_path(path: str) -> str | None:
 
 
 def is_namespace(name: str) -> bool:
-    """Whether a folder below the root may be a namespace's."""
+    """Whether a folder name below the root is that of a namespace."""
     return len(name) <= 63 and _NAMESPACE.fullmatch(name) is not None
 
 
 def is_table_directory(name: str) -> bool:
-    """Whether a folder below a namespace may be a table's."""
+    """Whether a folder name below a namespace is that of a table."""
     return len(name) <= MAX_NAME_BYTES and _DIRECTORY.fullmatch(name) is not None

@@ -1,4 +1,9 @@
-"""Publishes verified files."""
+"""Publishes verified files: a file appears under its path in one step and for good, or not at all.
+
+Order for one file: content synced and read back (``IncomingFile.settle``), ledger written, link or rename, folder
+synced. A batch of small files goes through each step together, so that one wait for the disk serves all of them. A kill
+in between leaves nothing wrong visible, and a repetition ends the same. A failed sync removes what it was for.
+"""
 
 import contextlib
 import hashlib
@@ -21,11 +26,11 @@ from .verification import content_of, hash_descriptor
 MAX_ATTEMPTS = 5
 
 ExpectedContent = Callable[[TablePath, str], str | None]
-"""The digest that a live manifest gives for a file; None when none names it."""
+"""The digest that a live manifest gives for a file; None if none names it."""
 
 
 def replace_published(root: DataRoot, table: TablePath, path: str, incoming: IncomingFile, entry: LedgerEntry) -> None:
-    """Publish a settled file, over whatever lies under its path (a damaged file, or nothing), and tell the agent.
+    """Publish a settled file, replacing a damaged file under its path if there is one, and report it to the agent.
 
     Raises:
         InvalidPath: the path is not allowed.
@@ -37,13 +42,13 @@ def replace_published(root: DataRoot, table: TablePath, path: str, incoming: Inc
 def publish_once(
     root: DataRoot, table: TablePath, path: str, incoming: IncomingFile, sha256: str, expected: ExpectedContent
 ) -> bool:
-    """Publish a received file unless it is there already; whether it is new. ``incoming`` is gone afterwards.
+    """Publish a received file unless it is published already; returns whether it is new. ``incoming`` is removed.
 
-    A file whose content is not the one its manifest names may be replaced by the one that is.
+    A file with other content than its manifest names may be replaced by the right one.
 
     Raises:
-        DigestDiffers: what was received is not ``sha256``.
-        ContentConflict: another content is published under this path.
+        DigestDiffers: the received content is not ``sha256``.
+        ContentConflict: other content is published under this path.
         InvalidPath: the path is not allowed.
     """
     entry = incoming.settle()
@@ -69,7 +74,7 @@ def publish_once(
 
 
 def is_published(root: DataRoot, table: TablePath, path: str, sha256: str) -> bool:
-    """Whether this content is published under the path. If so its age starts anew, so no collection takes it.
+    """Whether this content is published under the path. If so, its age restarts, so no collection deletes it.
 
     Raises:
         InvalidPath: the path is not allowed.
@@ -79,7 +84,7 @@ def is_published(root: DataRoot, table: TablePath, path: str, sha256: str) -> bo
 
 
 def wanted_content(table: TablePath, path: str, expected: ExpectedContent) -> str | None:
-    """The digest that the file must have, if anything says so: a manifest's own name, or a live manifest."""
+    """The digest that the file must have, if known: from a manifest's own name, or from a live manifest."""
     return sha256_of_manifest_path(path) or expected(table, path)
 
 
@@ -105,8 +110,9 @@ def _is_held(root: DataRoot, table: TablePath, path: str) -> bool:
 
 
 def sync_or_take_back(root: DataRoot, table: TablePath, paths: Sequence[str], folder: int) -> None:
-    """Make the names of files in one folder durable. One whose name may not be is no replica: it goes, so that whoever
-    sends it again does not find it.
+    """Make the names of files in one folder durable; on failure remove the files.
+
+    A file whose name may not be durable is no replica, and a repeated upload must not find it.
     """
     try:
         os.fsync(folder)
@@ -143,7 +149,7 @@ def _publish(
 
 
 class _Received(NamedTuple):
-    """A file in ``.incoming``, by its name there, that is wanted under ``path`` of its table."""
+    """A file in ``.incoming`` (``name``) that is to be published under ``path`` of its table."""
 
     path: str
     name: str
@@ -152,12 +158,12 @@ class _Received(NamedTuple):
 
 
 class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
-    """Whole files of one table on their way in. On leaving, what was not published is removed.
+    """Whole files of one table that are being received. Leaving removes what was not published.
 
     Args:
         root: the data root.
-        table: whose files they are.
-        folder: where they lie until they are published, below the root.
+        table: the table of the files.
+        folder: where they are until they are published, below the root.
     """
 
     def __init__(self, root: DataRoot, table: TablePath, folder: Sequence[str]) -> None:
@@ -168,10 +174,10 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
         self._folder = self._stack.enter_context(root.folder(folder, create=True))
 
     def add(self, path: str, content: bytes, sha256: str) -> None:
-        """Take in a file.
+        """Write a received file into the batch.
 
         Raises:
-            DigestDiffers: the content is not what was announced; nothing was written.
+            DigestDiffers: the content does not have the announced digest; nothing was written.
             InvalidPath: the path is not allowed.
             NoRoom: the disk is full.
         """
@@ -191,13 +197,11 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
                 view = view[os.write(descriptor, view) :]
 
     def publish(self, syncs: Executor) -> None:
-        """Bring all files to the disk, ``syncs`` waiting for several of them at a time, then publish them.
-
-        A file takes the place of whatever lies under its path: a damaged file, or nothing.
+        """Sync all files, several at a time by ``syncs``, then publish them, replacing damaged files under their paths.
 
         Raises:
-            OSError, NoRoom: a sync failed. If a content's, nothing was published; if a folder's, its files were taken
-                back.
+            OSError, NoRoom: a sync failed. If it was a file's, nothing was published; if a folder's, its files were
+                removed again.
         """
         with room_errors():
             entries = dict(syncs.map(self._settled, self._received))
@@ -220,10 +224,7 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
         self._stack.close()
 
     def _settled(self, received: _Received) -> tuple[str, LedgerEntry]:
-        """Bring a file's content to the disk and read it back; its path and what the ledger shall know of it.
-
-        Its age begins now.
-        """
+        """Sync a file's content and read it back; its path and ledger entry. Its age starts now."""
         os.utime(received.descriptor)
         os.fsync(received.descriptor)
         identity, sha256 = hash_descriptor(received.descriptor, past_cache=True)

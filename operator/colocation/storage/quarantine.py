@@ -1,4 +1,13 @@
-"""The quarantine."""
+"""The quarantine: damaged files, moved out of the readers' path at once, and put back if they turn out to be good.
+
+They are below ``.quarantine/<namespace>/<directory>/`` under their own path, so that reports call the bucket corrupt
+until the file is there again. A file is damaged only if a manifest that the operator calls live names it with other
+content, and none names it with the content that it has.
+
+A disk, or the way to it, may fail for minutes, on all nodes together, and an unreadable file may be the only copy. So a
+file is deleted only after a day, and only once the same content is verified in its place or no live manifest names it.
+Until then it is read again and again.
+"""
 
 import contextlib
 import logging
@@ -19,19 +28,20 @@ from .root import DataRoot
 from .verification import UNREADABLE, content_of, hash_descriptor, unlimited
 
 QUARANTINE_SECONDS = 86400
+"""A file is kept at least so long."""
 RETRY_SECONDS = 600
-"""So often at most a file is read again."""
+"""A file is read again at most so often."""
 
 LiveDigests = Callable[[TablePath, str], frozenset[str] | None]
-"""Digests that live manifests give for a file; empty = none names it; None = not known."""
+"""The digests that live manifests give for a file; empty if none names it, None if unknown."""
 
 _log = logging.getLogger(__name__)
 
 
 def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
-    """Move a damaged file into the quarantine, over an older one of its path; whether it was there.
+    """Move a damaged file into the quarantine, over an older one of its path; False if it was not there.
 
-    The caller holds the table's lock, and has found it damaged.
+    The caller holds the table's lock and has found the file damaged.
 
     Raises:
         InvalidPath: the path is not allowed.
@@ -43,8 +53,8 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
             root.folder((QUARANTINE_DIRECTORY, *table, *segments[:-1]), create=True) as target,
         ):
             _move(segments[-1], source, target)
-            with contextlib.suppress(OSError):  # what matters is that no reader sees it
-                os.utime(segments[-1], dir_fd=target, follow_symlinks=False)  # should it go back, it is looked at again
+            with contextlib.suppress(OSError):  # the move is what matters
+                os.utime(segments[-1], dir_fd=target, follow_symlinks=False)  # if it goes back, it is hashed again
     except (NotHeld, FileNotFoundError):
         return False
     _log.warning("%s of %s is damaged and was moved into the quarantine", path, table)
@@ -54,7 +64,7 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
 
 
 def _move(name: str, source: int, target: int) -> None:
-    """Of two links to one file a rename moves none."""
+    """Rename a file; removes it instead if both names are links to one file, which a rename would leave alone."""
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(_stat(name, source), _stat(name, target)):
             os.unlink(name, dir_fd=source)
@@ -72,14 +82,14 @@ def quarantined(root: DataRoot, table: TablePath) -> frozenset[str]:
 
 
 def forget_bucket(root: DataRoot, table: TablePath, bucket: int) -> None:
-    """Delete what of a bucket is in the quarantine: the node is to hold nothing of it any more."""
+    """Delete the quarantined files of a bucket that the node no longer holds."""
     for path in files_in_quarantine(root, table):
         if bucket_of_file_name(path) == bucket:
             delete(root, table, path)
 
 
 def delete(root: DataRoot, table: TablePath, path: str) -> None:
-    """Delete a file of the quarantine."""
+    """Delete a quarantined file."""
     *folders, name = path.split("/")
     with (
         contextlib.suppress(NotHeld, FileNotFoundError),
@@ -91,12 +101,15 @@ def delete(root: DataRoot, table: TablePath, path: str) -> None:
 
 
 def place_of(table: TablePath) -> str:
-    """The table's quarantine, as ``ages`` calls it."""
+    """The name of the table's quarantine in ``ages``."""
     return f"{QUARANTINE_DIRECTORY}/{table}"
 
 
 def remove_when_empty(root: DataRoot, table: TablePath) -> None:
-    """Remove the empty folders of a table from the quarantine. No file goes: a disk that fails may show none."""
+    """Remove a table's empty folders from the quarantine.
+
+    Removes no files: a failing disk may list none where there are some.
+    """
     with (
         contextlib.suppress(NotHeld, InvalidPath, OSError),
         root.folder((QUARANTINE_DIRECTORY, table.namespace)) as folder,
@@ -121,7 +134,10 @@ def files_in_quarantine(root: DataRoot, table: TablePath) -> dict[str, FileIdent
 
 
 class QuarantinePurge:
-    """One per agent; used by one thread at a time. ``pace``: see ``hashing.hash_descriptor``."""
+    """Puts good files back and deletes those no longer needed. One per agent, used by one thread at a time.
+
+    ``pace``: see ``verification.hash_descriptor``.
+    """
 
     def __init__(self, root: DataRoot, live_digests: LiveDigests, pace: Callable[[int], None] = unlimited) -> None:
         self._root = root
@@ -130,8 +146,7 @@ class QuarantinePurge:
         self._read_at: dict[tuple[TablePath, str], float] = {}
 
     def run(self) -> int:
-        """Put back what is good, delete what is not needed any more; how many files left the quarantine. Folders left
-        empty go with them.
+        """Put good files back, delete unneeded ones and empty folders; returns how many files left the quarantine.
 
         Raises:
             OSError: a file cannot be deleted or put back; all others are.
@@ -146,14 +161,14 @@ class QuarantinePurge:
 
     def _purge_table(self, table: TablePath, last: dict[tuple[TablePath, str], float], attempt: Attempts) -> int:
         left = 0
-        lying = files_in_quarantine(self._root, table)
-        old = older(self._root.ages.of(place_of(table), lying), QUARANTINE_SECONDS)
-        for path in lying:
+        files = files_in_quarantine(self._root, table)
+        old = older(self._root.ages.of(place_of(table), files), QUARANTINE_SECONDS)
+        for path in files:
             if (table, path) in last:
                 self._read_at[table, path] = last[table, path]
             with (
                 attempt(f"to take {path} of {table} from the quarantine"),
-                contextlib.suppress(InvalidPath),  # a link in the table's place: nothing is known
+                contextlib.suppress(InvalidPath),  # a link in the table's place
             ):
                 left += self._take(table, path, is_old=path in old)
         with attempt(f"to remove the quarantine of {table}"):
@@ -161,7 +176,7 @@ class QuarantinePurge:
         return left
 
     def _take(self, table: TablePath, path: str, is_old: bool) -> bool:
-        """Whether the file has left the quarantine."""
+        """Decide on one file; whether it left the quarantine."""
         digests = self._live_digests(table, path)
         if digests is None:
             return False
@@ -174,14 +189,14 @@ class QuarantinePurge:
         return False
 
     def _content_in_place(self, table: TablePath, path: str) -> str | None:
-        """The digest of the file in the quarantined one's place; None = there is none."""
+        """The digest of the file in the quarantined one's place; None if there is none."""
         try:
             with self._root.file(table, path) as descriptor:
                 return content_of(self._root, table, path, descriptor).sha256
         except NotHeld:
             return None
         except (InvalidPath, FileChanged) as error:
-            return str(error)  # it is no good one
+            return str(error)  # not a digest, so it counts as damaged
         except OSError as error:
             if error.errno not in UNREADABLE_MEDIUM:
                 raise
@@ -212,7 +227,7 @@ class QuarantinePurge:
 
     @contextlib.contextmanager
     def _opened(self, table: TablePath, path: str) -> Iterator[tuple[int, str, int]]:
-        """Folder, name and descriptor of a file in the quarantine."""
+        """Folder, name and descriptor of a quarantined file."""
         *folders, name = file_segments(path)
         with self._root.folder((QUARANTINE_DIRECTORY, *table, *folders)) as folder:
             descriptor = open_regular_file(folder, name)
@@ -222,7 +237,8 @@ class QuarantinePurge:
                 os.close(descriptor)
 
     def _put_back(self, table: TablePath, path: str, source: int, entry: LedgerEntry) -> bool:
-        """Publish it as others are (see ``publish``), over nothing. The caller holds the table's lock."""
+        """Publish the file like any other (see ``publish``), but never over another. The caller holds the table's lock.
+        """
         *folders, name = file_segments(path)
         with self._root.folder((*table, *folders), create=True) as target:
             self._root.ledger.record(table, path, entry)

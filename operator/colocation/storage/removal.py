@@ -1,4 +1,4 @@
-"""Deletion of a table's files: a bucket, garbage. Both may be repeated. Dropped tables: see ``recycling``."""
+"""Deletes files of a table: a bucket, or garbage. Both may be repeated. For dropped tables see ``recycling``."""
 
 import contextlib
 import logging
@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 
 
 class Live(NamedTuple):
-    """What a deletion goes by: the manifests that are live, and for how long it spares what none of them names.
+    """What a deletion depends on: the live manifests, and the grace for files that none of them names.
 
-    ``manifests`` is never empty: without a live manifest it is not known what is garbage. The grace counts from when
-    this node first saw that no live manifest names a file, not from when the file was written: a query that was planned
-    on a snapshot before may still read it.
+    ``manifests`` is never empty: without a live manifest nothing is known to be garbage. The grace counts from when
+    this node first saw that no live manifest names a file, not from when the file was written: a query planned on an
+    earlier snapshot may still read it.
     """
 
     manifests: tuple[str, ...]
@@ -34,15 +34,15 @@ class Live(NamedTuple):
 
 
 Published = Mapping[str, FileIdentity]
-"""Files as they lie in the table's folder, by path."""
+"""Files in the table's folder, by path."""
 
 
 def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket: int, live: Live) -> Removed:
-    """Delete the data files of one bucket of a table: those that a live manifest names which is held here, since
-    other nodes hold them; and those that no live manifest has named for the grace.
+    """Delete data files of one bucket: those named by a live manifest that is held here, and those unnamed for the
+    grace.
 
-    The others may be of a load that commits later, or that has committed since the order was given: were they deleted
-    with a replica that was moved, they would be lost. Or queries read them.
+    Other nodes hold the former. Files that are neither may belong to a load that commits later or committed after the
+    order was given: if they were deleted with a moved replica, they would be lost. Or queries read them.
 
     Raises:
         ManifestMissing: no live manifest is given. Nothing is deleted.
@@ -59,10 +59,10 @@ def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket
 
 
 def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live: Live) -> Removed:
-    """Delete the data files and manifests that no live manifest has named for the grace.
+    """Delete data files and manifests that no live manifest has named for the grace.
 
     Raises:
-        ManifestMissing: no live manifest is given, or one is not held, so it is not known which files are garbage.
+        ManifestMissing: no live manifest is given, or one is not held, so it is unknown which files are garbage.
             Nothing is deleted.
     """
     _check_given(table, live)
@@ -83,7 +83,7 @@ def _check_given(table: TablePath, live: Live) -> None:
 
 
 def _unnamed(here: Published, named: Collection[str], live: Live) -> Published:
-    """The files that no live manifest names; a live manifest is named by being live."""
+    """Files that no live manifest names, without the live manifests themselves."""
     manifests = {manifest_path(sha256) for sha256 in live.manifests}
     return {path: identity for path, identity in here.items() if path not in named and path not in manifests}
 
@@ -91,10 +91,10 @@ def _unnamed(here: Published, named: Collection[str], live: Live) -> Published:
 def _garbage(
     root: DataRoot, inventory: Inventory, table: TablePath, unnamed: Published, live: Live, is_all: bool
 ) -> Published:
-    """Those of the files that have been unnamed for the grace, and that no manifest names which has not been.
+    """The files unnamed for the grace, without those that a younger manifest names.
 
-    A manifest that is not known to be live may be by now: a load publishes and verifies it, which makes it young, and
-    then commits it. Or it was live, and queries that were planned on it still run. ``is_all``: see ``Ages.of``.
+    A manifest not known to be live may be live by now: a load publishes and verifies it, which makes it young, and then
+    commits it. Or it was live, and queries planned on it still run. ``is_all``: see ``Ages.of``.
     """
     old = older(root.ages.of(str(table), unnamed, is_all), live.grace_seconds)
     spared: set[str] = set()
@@ -104,7 +104,7 @@ def _garbage(
             continue
         files = inventory.table(table).wanted(sha256)
         if files is None:
-            _log.warning("manifest %s of %s is young and cannot be read; nothing counts as garbage", sha256, table)
+            _log.warning("manifest %s of %s is young and unreadable; nothing counts as garbage", sha256, table)
             return {}
         spared |= files.keys()
     return {path: identity for path, identity in unnamed.items() if path in old and path not in spared}
@@ -115,7 +115,7 @@ def _is_manifest(path: str) -> bool:
 
 
 def _published(root: DataRoot, table: TablePath, is_wanted: Callable[[str], bool]) -> Published:
-    """The published files whose path is wanted."""
+    """The published files with a wanted path."""
     return {
         found.path: identity_of(found.status)
         for top in (DATA_DIRECTORY, MANIFEST_DIRECTORY)
@@ -126,9 +126,9 @@ def _published(root: DataRoot, table: TablePath, is_wanted: Callable[[str], bool
 
 
 def _remove(root: DataRoot, table: TablePath, doomed: Published) -> Removed:
-    """Unlink these files, unless another one has taken their place, and the partition folders left empty.
+    """Unlink these files unless another has taken their place, and remove empty partition folders.
 
-    Data goes before manifests: what is left after a kill can still be told apart.
+    Data goes before manifests: after a kill the rest can still be told apart.
     """
     freed_bytes, gone = 0, []
     for top in (DATA_DIRECTORY, MANIFEST_DIRECTORY):
@@ -140,7 +140,7 @@ def _remove(root: DataRoot, table: TablePath, doomed: Published) -> Removed:
                     freed_bytes += status.st_size
                     gone.append(path)
             for name in folder.subfolders:
-                with contextlib.suppress(OSError):  # not empty, or a link: it stays
+                with contextlib.suppress(OSError):  # not empty, or a link
                     os.rmdir(name, dir_fd=folder.descriptor)
     root.ledger.forget(table, gone)
     root.ages.forget(str(table), gone)
@@ -158,7 +158,7 @@ class _Found(NamedTuple):
 
 
 def _folders_bottom_up(root: DataRoot, table: TablePath, top: str) -> Iterator[tuple[_Folder, list[_Found]]]:
-    """Every folder of ``top``, leaves first, with the published files in it."""
+    """Every folder of ``top``, leaves first, with its published files."""
     try:
         with root.folder((*table, top)), root.folder(table) as folder:
             for path, subfolders, names, descriptor in os.fwalk(

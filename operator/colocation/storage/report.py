@@ -1,4 +1,4 @@
-"""Pure: what a table's files on this node amount to, against what its manifests want."""
+"""The report on a table: its files on this node compared with what its manifests want. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -11,11 +11,11 @@ from .contents import HeldFile
 from .wanted import WantedFile, WantedFiles
 
 MAX_LISTED_CORRUPT_FILES = 20
-"""Per bucket: enough to see what happened; the counts are whole."""
+"""Per bucket, enough to see what happened; counts are complete."""
 MAX_BUCKETS_WITH_LISTS = 256
-"""Of a table that say which files are corrupt; the others say only how many are not held."""
+"""Buckets of a table whose corrupt files are listed; for others only counts are reported."""
 MAX_NAMED_FILES = 65_536
-"""A bucket with more files than this does not say which it holds: that would be more than 16 KiB."""
+"""A bucket with more files does not report which it holds: the list would exceed 16 KiB."""
 
 
 @dataclass
@@ -27,10 +27,10 @@ class _Tally:
     bytes_held: int = 0
     corrupt: list[str] = field(default_factory=list)
     lacking: list[int] = field(default_factory=list)
-    """Positions of the files that are not held, among those that are wanted."""
+    """Positions of files that are not held, among the wanted ones."""
 
     def add_damaged(self, path: str, wanted: WantedFile) -> None:
-        """Count a file that lies in the quarantine."""
+        """Count a file that is in the quarantine."""
         self.lacking.append(self.files_wanted)
         self.files_wanted += 1
         self.bytes_wanted += wanted.bytes
@@ -38,7 +38,7 @@ class _Tally:
 
 
 def is_corrupt(held: HeldFile, wanted: WantedFile) -> bool:
-    """Whether a file is known to be another than its manifest names. A wrong size needs no hash to know."""
+    """Whether a file is known to differ from what its manifest names. A wrong size needs no hash."""
     return held.identity.bytes != wanted.bytes or (held.sha256 is not None and held.sha256 != wanted.sha256)
 
 
@@ -51,12 +51,12 @@ def table_report(
 ) -> TableReport:
     """The report on one table.
 
-    What is ``quarantined``, and not held again, is damaged.
-    ``wanted`` is None when the wanted manifest is not held. A file counts as held only once its content was hashed
-    and found right; until then it keeps its bucket ``partial``. Only buckets that want files are listed; those of which
-    retained snapshots alone have files are named in ``retained_only``.
-    Without a wanted manifest (before a table's first load) nothing is missing, so ``manifest_present`` is True.
-    Where it is wanted and not held, the names of the files say of which buckets they are.
+    A file in ``quarantined`` that is not held again is damaged. A file counts as held only once it was hashed and found
+    right; until then its bucket is ``partial``. Only buckets that want files are listed; buckets for which only
+    retained snapshots have files are in ``retained_only``.
+
+    ``wanted`` is None if the wanted manifest is not held; the buckets are then taken from file names. Without a wanted
+    manifest (before a table's first load) nothing is missing, so ``manifest_present`` is True.
     """
     tallies: dict[int, _Tally] = defaultdict(_Tally)
     for path, file in (wanted or {}).items():
@@ -82,7 +82,7 @@ def table_report(
 
 
 def absent_report(reference: TableReference) -> TableReport:
-    """The report on a table of which nothing can be said here."""
+    """The report on a table of which nothing is known here."""
     return TableReport(
         namespace=reference.namespace,
         directory=reference.directory,
@@ -97,7 +97,7 @@ def _buckets_by_name(paths: Iterable[str]) -> tuple[int, ...]:
 
 
 def _retained_missing(retained: Collection[WantedFiles], held: Mapping[str, HeldFile]) -> tuple[int, ...]:
-    """Buckets of which a file of a retained snapshot is not held, or is damaged."""
+    """Buckets for which a file of a retained snapshot is missing or damaged."""
     missing = set()
     for files in retained:
         for path, file in files.items():
@@ -108,7 +108,7 @@ def _retained_missing(retained: Collection[WantedFiles], held: Mapping[str, Held
 
 
 def _retained_only(retained: Collection[WantedFiles], wanted: Collection[int]) -> tuple[int, ...]:
-    """Buckets of which only retained snapshots have files."""
+    """Buckets for which only retained snapshots have files."""
     return tuple(sorted({file.bucket for files in retained for file in files.values()}.difference(wanted)))
 
 

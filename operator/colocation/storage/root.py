@@ -35,7 +35,10 @@ class _Used:
 
 
 class TableLocks:
-    """Safe to share between threads."""
+    """A lock per table that exists only while it is held or waited for, since callers may name any number of tables.
+
+    Safe to share between threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,8 +64,9 @@ class TableLocks:
 
 
 class Disk(NamedTuple):
-    """The file system of the data root, without what is reserved for others; ``free_bytes`` is what an unprivileged
-    process may use.
+    """Size and free space of the data root's file system, without the share reserved for others.
+
+    ``free_bytes`` is what an unprivileged process may use.
     """
 
     capacity_bytes: int
@@ -70,18 +74,18 @@ class Disk(NamedTuple):
 
 
 class DataRoot:
-    """A node's data root, opened: descriptor, ledger and clock for everything below it.
+    """A node's open data root: descriptor, ledger and clocks for everything below it.
 
     Args:
         path: the folder; it must exist, its own subfolders are made.
         clock: seconds since the epoch.
         monotonic: seconds that never go back.
-        owns_ledger: whether this process is the agent, which alone writes the ledger.
-        reserved_fraction: share of the file system that is for others, and counts neither as capacity nor as room.
+        owns_ledger: whether this process is the agent, the only writer of the ledger.
+        reserved_fraction: share of the file system reserved for others; it counts neither as capacity nor as free.
 
     Attributes:
         ages: for how long files have been seen unneeded.
-        damage_listeners: called with table and path when a published file is found with another content than before.
+        damage_listeners: called with table and path when a published file's content has changed.
         change_listeners: called with the table when this process has published or removed a file of it.
         table_locks: see ``lock_of``.
         fault_listeners: called with the error when a write or a sync of a file failed.
@@ -110,14 +114,14 @@ class DataRoot:
             try:
                 with self.folder(segments, create=True):
                     pass
-            except OSError as error:  # what the disk still has can be read all the same
+            except OSError as error:  # reads still work
                 _log.warning("folder %s of %s cannot be made: %s", "/".join(segments), path, error)
         self.ledger = (Ledger if owns_ledger else BorrowedLedger)(path / LEDGER_DIRECTORY / "verified.sqlite")
         self.ages = Ages(self.ledger, monotonic)
 
     @property
     def descriptor(self) -> int:
-        """Of the root itself."""
+        """The descriptor of the root itself."""
         return self._descriptor
 
     def close(self) -> None:
@@ -127,13 +131,13 @@ class DataRoot:
         os.close(self._descriptor)
 
     def folder(self, segments: Sequence[str], create: bool = False) -> contextlib.AbstractContextManager[int]:
-        """A descriptor of a folder below the root; see ``folders.opened_folder``."""
+        """Open a folder below the root; see ``folders.opened_folder``."""
         if create and segments and is_namespace(segments[0]):
             own_folder(self._descriptor, segments[0])
         return opened_folder(self._descriptor, segments, create)
 
     def own_namespace(self, namespace: str) -> None:
-        """Have a namespace's folder ready before a Spark pod needs it; a name that is no namespace's is left out."""
+        """Make a namespace's folder before a Spark pod mounts it; names that are not allowed are ignored."""
         if is_namespace(namespace) and not own_folder(self._descriptor, namespace):
             _log.warning(
                 "the folder of namespace %s in %s belongs to another user than %d and is not empty; files of the "
@@ -143,7 +147,7 @@ class DataRoot:
 
     @contextlib.contextmanager
     def file(self, table: TablePath, path: str) -> Iterator[int]:
-        """A descriptor for reading a published file.
+        """Open a published file for reading.
 
         Raises:
             InvalidPath: the path is not allowed or leads through a link.
@@ -156,7 +160,7 @@ class DataRoot:
             os.close(descriptor)
 
     def open_file(self, table: TablePath, path: str) -> int:
-        """As ``file``, but the caller closes the descriptor."""
+        """Open a published file for reading; the caller closes the descriptor. Errors as for ``file``."""
         segments = (*table, *file_segments(path))
         with self.folder(segments[:-1]) as parent:
             return open_regular_file(parent, segments[-1])
@@ -170,7 +174,7 @@ class DataRoot:
             return False
 
     def tables(self) -> tuple[TablePath, ...]:
-        """Every table's folder, sorted. A namespace's folder that the disk cannot read is left out."""
+        """The folders of all tables, sorted. Leaves out namespaces whose folder the disk cannot read."""
         found = []
         for namespace in self._folders_in((), is_namespace):
             try:
@@ -180,44 +184,47 @@ class DataRoot:
                     raise
                 _log.warning("the folder of namespace %s cannot be read: %s", namespace, error)
             except NotHeld:
-                continue  # it has just gone
+                continue  # removed meanwhile
         return tuple(sorted(found))
 
     def lock_of(self, table: TablePath) -> contextlib.AbstractContextManager[None]:
-        """Held by whoever decides on a table's published files and then changes them (publish, collect, delete)."""
+        """The lock to hold from deciding about a table's published files until they are changed (publish, collect,
+        delete).
+        """
         return self.table_locks.held(table)
 
     def note_change(self, table: TablePath) -> None:
-        """Say that a file of the table was just published or removed."""
+        """Record that this process has just published or removed a file of the table."""
         with self._changes_lock:
             self._change_counts[table] = self.change_count(table) + 1
         for listener in self.change_listeners:
             listener(table)
 
     def change_count(self, table: TablePath) -> int:
-        """How many changes of the table's files were noted so far."""
+        """How many changes of the table's files were recorded so far."""
         return self._change_counts.get(table, 0)
 
     def forget_changes(self, table: TablePath) -> None:
-        """The table is gone, and whoever counted its changes is, too."""
+        """Drop the count of a table that is gone."""
         with self._changes_lock:
             self._change_counts.pop(table, None)
 
     def note_use(self, table: TablePath, manifest: str) -> None:
-        """Say that somebody is about to rely on a manifest: a load that verifies it before it commits.
+        """Record that a manifest is about to be used: a load verifies it before it commits.
 
-        Waits for a deletion of the table that is under way and did not know. Do it before looking at the files.
+        Waits for a running deletion of the table, which could not take the use into account. Call it before looking at
+        the files.
         """
         with self.lock_of(table):
             self.ages.forget(str(table), [manifest_path(manifest)])
 
     def note_fault(self, error: OSError) -> None:
-        """Say that a write or a sync of a file failed: the disk may be sick."""
+        """Record that a write or a sync of a file failed: the disk may be failing."""
         for listener in self.fault_listeners:
             listener(error)
 
     def names(self, segments: Sequence[str]) -> list[str]:
-        """The names in a folder below the root, sorted; none when there is no such folder."""
+        """The names in a folder below the root, sorted; none if there is no such folder."""
         try:
             with self.folder(segments) as folder:
                 return names_in(folder)
@@ -225,14 +232,14 @@ class DataRoot:
             return []
 
     def disk(self) -> Disk:
-        """Size and room of the file system, less what is reserved."""
+        """Size and free space of the file system, less the reserved share."""
         status = os.fstatvfs(self._descriptor)
         capacity_bytes, free_bytes = status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
         reserved_bytes = int(capacity_bytes * self.reserved_fraction)
         return Disk(capacity_bytes - reserved_bytes, max(free_bytes - reserved_bytes, 0))
 
     def check_writable(self) -> None:
-        """Write a small file, bring it to the disk, and remove it.
+        """Write, sync and remove a small file.
 
         Raises:
             OSError: the root is not writable.

@@ -1,10 +1,9 @@
-"""x"""
+"""What a node holds of one table: the agent's memory of its folder, and the reports made from it."""
 
 import itertools
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from colocation.model.agent import TableReference, TableReport
@@ -28,37 +27,28 @@ _log = logging.getLogger(__name__)
 _serials = itertools.count()
 
 
-@dataclass(frozen=True)
-class _Evaluation:
+class _Evidence(NamedTuple):
+    """Everything that a report depends on. Comparing is cheap: unchanged manifests are the same objects."""
+
     generation: int
     wanted: WantedFiles | None
     retained: tuple[WantedFiles, ...]
     quarantined: frozenset[str]
-    report: TableReport
 
-    def holds_for(
-        self,
-        generation: int,
-        wanted: WantedFiles | None,
-        retained: tuple[WantedFiles, ...],
-        quarantined: frozenset[str],
-    ) -> bool:
-        """Whether nothing that the report depends on has changed (manifests are compared by object, not content)."""
-        return (
-            self.generation == generation
-            and self.wanted is wanted
-            and self.quarantined == quarantined
-            and len(self.retained) == len(retained)
-            and all(before is now for before, now in zip(self.retained, retained, strict=True))
-        )
+
+class _Evaluation(NamedTuple):
+    """A report and what it was made from."""
+
+    evidence: _Evidence
+    report: TableReport
 
 
 Stamp = tuple[int, ...]
-"""Of what a report was made from."""
+"""Identifies what a report was made from."""
 
 
 class StampedReport(NamedTuple):
-    """``stamp`` is None when the report cannot change: nothing of the table can be here."""
+    """A report with its stamp; None if the report cannot change because nothing of the table can be here."""
 
     report: TableReport
     stamp: Stamp | None
@@ -87,13 +77,13 @@ class TableInventory:
         self._sweeps = 0
 
     def report(self, reference: TableReference) -> TableReport:
-        """What is held of the table; see ``stamped_report``."""
+        """The report on the table; see ``stamped_report``."""
         return self.stamped_report(reference).report
 
     def stamped_report(self, reference: TableReference) -> "StampedReport":
-        """What is held of the table, at the cost of what changed since the last time.
+        """The report on the table, at the cost of what changed since the last one.
 
-        Changes by people show after the next ``look`` or ``sweep``; those that were noted in this process show at once.
+        Changes noted in this process show immediately; other changes show after the next ``look`` or ``sweep``.
         """
         with self._lock:
             distrusted, self._distrusted = self._distrusted, False
@@ -109,26 +99,26 @@ class TableInventory:
 
     @property
     def stamp(self) -> Stamp:
-        """Differs from that of a report when another one may say something else; costs nothing to ask."""
+        """Differs from a report's stamp if a new report may differ; costs nothing."""
         return self._stamp(self._root.change_count(self.table))
 
     def _stamp(self, changes: int) -> Stamp:
         return (self._serial, self._contents.generation, changes, self._sweeps)
 
     def look(self) -> None:
-        """Look at the folders: notices files that other processes published or removed."""
+        """Stat the folders: notices files that other processes published or removed."""
         with self._lock:
             self._changes_seen = self._root.change_count(self.table)
             self._contents.refresh()
 
     def sweep(self) -> None:
-        """Look at every file, not only at folders: notices files that were written in place, manifests too."""
+        """Stat every file, not only folders: notices files written in place, including manifests."""
         with self._lock:
             self._sweeps += 1
             self._contents.refresh(sweep=True)
 
     def verify(self, manifest: str, deep: bool, pace: Callable[[int], None] = unlimited) -> TableReport:
-        """Hash what was not hashed yet of a manifest (``deep``: all of it), then report on it.
+        """Hash the files of a manifest that were not hashed yet (``deep``: all of them), then report on it.
 
         Raises:
             ManifestMissing: the manifest is not held.
@@ -144,7 +134,7 @@ class TableInventory:
         return self.report(reference)
 
     def close(self) -> None:
-        """Give back the memory of a table that is gone, and take none again for whoever still asks about it."""
+        """Give back the memory of a table that is gone; later callers take none again."""
         with self._lock:
             self._shelf.close()
             self._strays.count(self.table, 0)
@@ -152,7 +142,7 @@ class TableInventory:
             self._evaluations.clear()
 
     def wanted(self, manifest: str) -> WantedFiles | None:
-        """The files of a manifest; None when it is not held or is damaged."""
+        """The files of a manifest; None if it is not held or is damaged."""
         with self._lock:
             return self._shelf.wanted(manifest)
 
@@ -161,17 +151,17 @@ class TableInventory:
         return self._shelf.expected_sha256(path)
 
     def live_digests(self, path: str) -> frozenset[str] | None:
-        """See ``ManifestShelf.live_digests``; None also while the operator has not asked about the table."""
+        """See ``ManifestShelf.live_digests``; None also until the operator has asked about the table."""
         with self._lock:
             return None if self._asked is None else self._shelf.live_digests(path)
 
     def distrust(self) -> None:
-        """Look at every file, and read the manifests, when next asked: one was found with another content."""
+        """Stat every file and read the manifests at the next report, since a file's content was found changed."""
         self._distrusted = True
         self._root.note_change(self.table)
 
     def size_bytes(self) -> int:
-        """Of all data files, wanted or not, as of the last look."""
+        """The size of all data files, wanted or not, as of the last look."""
         with self._lock:
             generation, total = self._size_bytes
             if generation != self._contents.generation:
@@ -184,7 +174,7 @@ class TableInventory:
         self._strays.count(self.table, max(0, self._contents.count() - self._shelf.count_named()))
 
     def unverified(self) -> tuple[str, ...]:
-        """The data files whose content was not hashed yet, as of the last look."""
+        """Data files whose content was not hashed yet, as of the last look."""
         with self._lock:
             generation, paths = self._unverified
             if generation != self._contents.generation:
@@ -196,7 +186,7 @@ class TableInventory:
     def hash_file(
         self, path: str, always: bool = False, pace: Callable[[int], None] = unlimited, past_cache: bool = False
     ) -> LedgerEntry | None:
-        """Learn a file's content, from the ledger unless ``always``; None when it is gone or being written."""
+        """Learn a file's content, from the ledger unless ``always``; None if it is gone or being written."""
         try:
             with self._root.file(self.table, path) as descriptor:
                 if always:
@@ -218,7 +208,7 @@ class TableInventory:
         return entry
 
     def forget_content(self, path: str) -> None:
-        """Count a file as not hashed: whoever tried cannot say that it still holds what it held."""
+        """Count a file as not hashed, after a failed attempt to read it."""
         self._root.ledger.forget(self.table, [path])
         with self._lock:
             self._contents.unlearn(path)
@@ -234,26 +224,26 @@ class TableInventory:
         retained = tuple(
             files for files in map(self._shelf.wanted, reference.retained_manifests) if files is not None
         )
+        evidence = _Evidence(self._contents.generation, wanted, retained, self._in_quarantine())
         known = self._evaluations.get(reference)
-        if known is not None and known.holds_for(self._contents.generation, wanted, retained, self._in_quarantine()):
+        if known is not None and known.evidence == evidence:
             return known.report
-        quarantined = self._in_quarantine()
-        report = table_report(reference, wanted, retained, self._contents.files(), quarantined)
-        evaluation = _Evaluation(self._contents.generation, wanted, retained, quarantined, report)
-        self._evaluations[reference] = evaluation
+        report = table_report(reference, wanted, retained, self._contents.files(), evidence.quarantined)
+        self._evaluations[reference] = _Evaluation(evidence, report)
         self._forget_evaluations(reference)
         return report
 
     def _in_quarantine(self) -> frozenset[str]:
-        """Looked up anew when this process has changed something of the table: nobody else moves files there."""
+        """The table's quarantined files, read again after changes by this process: no other moves files there."""
         changes = self._root.change_count(self.table)
         if self._quarantined[0] != changes:
             self._quarantined = (changes, quarantined(self._root, self.table))
         return self._quarantined[1]
 
     def set_damaged_aside(self) -> int:
-        """Move the files that are known to be damaged into the quarantine; how many. Costs nothing while nothing new is
-        known and no move failed.
+        """Move the files known to be damaged into the quarantine; returns how many.
+
+        Costs nothing while nothing new is known and no move failed.
 
         Raises:
             OSError: one cannot be moved; all others are.
@@ -274,7 +264,7 @@ class TableInventory:
         return moved
 
     def set_aside_if_damaged(self, path: str) -> bool:
-        """Move a file into the quarantine if what is known of its content is not what live manifests say; whether."""
+        """Move a file into the quarantine if live manifests give it other content; returns whether it was moved."""
         with self._root.lock_of(self.table):
             sha256 = self._content_now(path)
             with self._lock:
@@ -283,12 +273,12 @@ class TableInventory:
             return set_aside(self._root, self.table, path)
 
     def check(self, path: str) -> bool:
-        """Read a file again, from the disk itself; whether it is damaged, and in the quarantine by now."""
+        """Read a file again from the disk itself; whether it is damaged, and now in the quarantine."""
         self.hash_file(path, always=True, past_cache=True)
         return self.set_aside_if_damaged(path) or path in quarantined(self._root, self.table)
 
     def _content_now(self, path: str) -> str | None:
-        """The file's digest; see ``verification.content_of``. None when it is gone or being written."""
+        """The file's digest; see ``verification.content_of``. None if it is gone or being written."""
         try:
             with self._root.file(self.table, path) as descriptor:
                 entry = content_of(self._root, self.table, path, descriptor)
@@ -303,9 +293,9 @@ class TableInventory:
         return entry.sha256
 
     def keep_only(self, reference: TableReference) -> None:
-        """Forget manifests, and reports on them, that neither the operator wants nor a load used lately.
+        """Forget manifests, and their reports, that the operator does not want and no load used lately.
 
-        Those that are live from now on are needed, however long they were not.
+        Manifests that become live are needed again, so their age restarts.
         """
         with self._lock:
             live = frozenset(reference.live_manifests)
@@ -315,7 +305,7 @@ class TableInventory:
             self._forget_evaluations(reference)
 
     def _forget_evaluations(self, newest: TableReference) -> None:
-        """All but this one, and those of what loads verified lately."""
+        """Forget all evaluations but this one and those of what loads verified lately."""
         self._evaluations = {
             known: evaluation
             for known, evaluation in self._evaluations.items()
@@ -324,12 +314,12 @@ class TableInventory:
 
 
 def manifest_missing(table: TablePath, manifest: str) -> ManifestMissing:
-    """The answer to whoever goes by a manifest that cannot be gone by."""
+    """The error for a manifest that is not held or is damaged."""
     return ManifestMissing(f"manifest {manifest} of {table} is not held here, or is damaged; put it first")
 
 
 def path_of(reference: TableReference) -> TablePath | None:
-    """The table's folder; None when the reference names none that is allowed."""
+    """The table's folder; None if the reference names none that is allowed."""
     try:
         return table_path(reference.namespace, reference.directory)
     except InvalidPath:

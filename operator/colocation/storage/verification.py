@@ -1,4 +1,4 @@
-"""Verifies files: hashes them, and takes what the ledger knows of those that look the same."""
+"""Verifies published files: from the ledger if they look the same as when last hashed, else by hashing them."""
 
 import hashlib
 import logging
@@ -13,16 +13,16 @@ from .wanted import WantedFile
 
 BLOCK_BYTES = 1 << 20
 FILE_COST_BYTES = 1 << 16
-"""What it costs to open a file and to begin to read it, as bytes."""
+"""The cost of opening a file and starting to read it, as bytes."""
 
 UNREADABLE = "unreadable"
-"""In the place of a digest."""
+"""Recorded instead of a digest for a file that the disk cannot read."""
 
 _log = logging.getLogger(__name__)
 
 
 def unlimited(_bytes: int) -> None:
-    """The pace of a hash that need not spare the disk."""
+    """The pace of a hash without a limit."""
 
 
 def hash_descriptor(
@@ -31,9 +31,8 @@ def hash_descriptor(
     """(identity, SHA-256 hex) of an open file, read from its beginning.
 
     ``pace`` is called with the number of bytes before each read, and with ``FILE_COST_BYTES`` before the first; it may
-    wait, or raise to give up. ``past_cache``
-    drops the file's cached pages first, so that the disk itself is read, and again afterwards, so that a scrub does
-    not push out what queries use.
+    wait, or raise to give up. ``past_cache`` drops the file's cached pages first, so that the disk itself is read, and
+    again afterwards, so that a scrub does not evict what queries use.
 
     Raises:
         FileChanged: the file was written meanwhile.
@@ -60,8 +59,10 @@ def hash_descriptor(
 
 
 def content_of(root: DataRoot, table: TablePath, path: str, descriptor: int) -> LedgerEntry:
-    """What the open file ``path`` holds. Hashes it only if it looks different than when it was last hashed, or could
-    not be read then: a disk, or the way to it, may have failed for a moment.
+    """The content of the open file ``path``, from the ledger if possible.
+
+    The file is hashed if it looks different than when last hashed, or could not be read then: a disk, or the way to it,
+    may have failed for a moment.
 
     Raises:
         FileChanged: it was written meanwhile.
@@ -82,9 +83,9 @@ def hash_content(
     pace: Callable[[int], None] = unlimited,
     past_cache: bool = False,
 ) -> LedgerEntry:
-    """Hash the open file ``path`` and record the outcome; arguments as for ``hashing.hash_descriptor``.
+    """Hash the open file ``path`` and record the result; arguments as for ``hash_descriptor``.
 
-    A file that the disk cannot read has the content ``UNREADABLE``, which no manifest names: it is damaged.
+    A file that the disk cannot read has the content ``UNREADABLE``. No manifest names that, so the file is damaged.
 
     Raises:
         FileChanged: it was written meanwhile.
@@ -108,9 +109,9 @@ def hash_content(
 def unheld_files(
     root: DataRoot, table: TablePath, wanted: Iterable[WantedFile], pace: Callable[[int], None] = unlimited
 ) -> list[WantedFile]:
-    """The files that are missing or damaged. A file that the ledger does not know as it looks now is hashed.
+    """The files that are missing or damaged. A file without a current ledger entry is hashed.
 
-    ``pace`` is called for each file, and while one is hashed: see ``hashing.hash_descriptor``.
+    ``pace`` is called for each file, and during a hash: see ``hash_descriptor``. The cost depends on these files only.
     """
     return [file for file in wanted if not _is_held(root, table, file, pace)]
 

@@ -1,4 +1,4 @@
-"""The files that manifests want."""
+"""The files that a table's manifests want, in a compact form, loaded once per manifest."""
 
 import logging
 import os
@@ -28,14 +28,14 @@ from .paths import TablePath, sha256_of_manifest_path
 from .root import DataRoot
 
 SPARE_MANIFESTS = 2
-"""Kept beside the live ones: what a load verifies just before it commits."""
+"""Kept in addition to the live ones: a load verifies a manifest just before it commits."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """What a manifest says of a file, without its partition and rows; ``sha256`` is 64 hex digits."""
+    """A file as a manifest names it, without its partition and rows; ``sha256`` is 64 hex digits."""
 
     path: str
     bucket: int
@@ -45,7 +45,7 @@ class WantedFile:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The part of a ``TableManifest`` that says what to hold: less than half of its memory."""
+    """The part of a ``TableManifest`` that names the files: less than half of its memory."""
 
     format_version: Annotated[int, Field(alias="formatVersion")]
     buckets: int
@@ -61,9 +61,9 @@ WantedFiles = Mapping[str, WantedFile]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A manifest as it was read. ``files`` None: it is none that can be understood, or found no room.
+    """A manifest as it was read. ``files`` is None if it was not understood or found no room in memory.
 
-    ``names``: how many files it names, 0 for what is not understood.
+    ``names``: how many files it names; 0 if it was not understood.
     """
 
     identity: FileIdentity
@@ -72,14 +72,14 @@ class _Known:
 
 
 class ManifestShelf:
-    """The manifests of one table that were used lately: those that are live, and the newest few of all others.
+    """The manifests of one table in memory: the live ones, and the few others that were used last.
 
-    Only ``expected_sha256`` may be called by several threads at once: reads of files ask it and must not wait.
+    Only ``expected_sha256`` may be called by several threads at a time: reads of files call it and must not wait.
 
     Args:
-        root: where the table lies.
+        root: where the table is.
         table: whose manifests.
-        room: in memory, which all tables share.
+        room: in memory, shared by all tables.
     """
 
     def __init__(self, root: DataRoot, table: TablePath, room: ManifestRoom | None = None) -> None:
@@ -91,8 +91,9 @@ class ManifestShelf:
         self._live_files: tuple[WantedFiles, ...] = ()
 
     def wanted(self, sha256: str) -> WantedFiles | None:
-        """The files of a manifest; None when it is not held, is damaged, finds no room, or is no digest at all (from a
-        status that a tenant wrote). Reads it only if it looks changed.
+        """The files of a manifest; None if it is not held, is damaged, finds no room, or is no digest.
+
+        The digest may come from a status that a tenant wrote. The manifest is read again only if it looks changed.
         """
         if not is_sha256(sha256):
             return None
@@ -113,19 +114,22 @@ class ManifestShelf:
         return None if known is None else known.files
 
     def expected_sha256(self, path: str) -> str | None:
-        """The digest that a live manifest gives for a file, the newest one's. No other manifest has a say: who may put
-        files puts manifests, too, and would make others' content the right one.
+        """The digest that the newest live manifest gives for a file.
+
+        Other manifests do not count: an account that may put files may also put manifests, and could make other content
+        the right one.
         """
         return next((files[path].sha256 for files in self._live_files if path in files), None)
 
     def count_named(self) -> int:
-        """How many files the live manifests in memory name; one that several name counts for each."""
+        """How many files the live manifests in memory name; a file that several name counts for each."""
         return sum(map(len, self._live_files))
 
     def live_digests(self, path: str) -> frozenset[str] | None:
-        """What live manifests say that the file holds; none = none names it. None while one of them is not known here.
+        """The digests that live manifests give for the file; empty if none names it, None while one of them is not
+        known.
 
-        Not for several threads at once.
+        Not for several threads at a time.
         """
         own = sha256_of_manifest_path(path)
         if own is not None:
@@ -137,7 +141,7 @@ class ManifestShelf:
     def calls_damaged(self, path: str, sha256: str) -> bool:
         """Whether live manifests name the file, and none of them with this content.
 
-        A manifest's own file is damaged when its content is not its name.
+        A manifest's own file is damaged if its content is not its name.
         """
         own = sha256_of_manifest_path(path)
         if own is not None:
@@ -146,8 +150,9 @@ class ManifestShelf:
         return bool(named) and sha256 not in named
 
     def keep(self, live: Collection[str]) -> None:
-        """These are live from now on. What is not is dropped if it was not used lately, and all of it once others are
-        live than before: a load has committed what it had verified.
+        """Set the live manifests. Others are dropped unless used lately, or all of them if the live ones changed.
+
+        In the latter case a load has committed what it had verified.
         """
         if live != self._live:
             self._live = live
@@ -176,7 +181,7 @@ class ManifestShelf:
         self._room = ManifestRoom(0)
 
     def _read(self, descriptor: int, identity: FileIdentity, sha256: str) -> _Known | None:
-        """Read a manifest and remember it; one whose content is another than its name is read again the next time."""
+        """Read and remember a manifest; one with the wrong digest is read again the next time."""
         try:
             files = _decoded(descriptor, identity.bytes, sha256)
         except WrongDigest as error:
@@ -204,7 +209,7 @@ class ManifestShelf:
         return _Known(identity, len(files), None)
 
     def _finds_room_now(self, known: _Known) -> bool:
-        """Whether a manifest that found no room would find it by now."""
+        """Whether a manifest that found no room would find it now."""
         return known.files is None and known.names > 0 and self._room.has(self._table.namespace, known.names)
 
     def _drop(self, sha256: str) -> None:
@@ -218,9 +223,9 @@ class ManifestShelf:
 
 
 def files_of_bucket(root: DataRoot, table: TablePath, sha256: str, bucket: int) -> list[WantedFile] | None:
-    """The files of one bucket that a manifest names; None when it is not held or is damaged.
+    """The files of one bucket that a manifest names; None if it is not held or is damaged.
 
-    Of a manifest of format 2 it takes the memory and the time of these files, however many the others are.
+    For a manifest of format 2, memory and time depend on these files only.
     """
     try:
         with root.file(table, manifest_path(sha256)) as descriptor:
@@ -242,6 +247,6 @@ def _decoded(descriptor: int, length: int, sha256: str, bucket: int | None = Non
     check_format(wanted.format_version, sha256, parts)
     files = files_of_frames(parts, sha256, _FILES) if parts.is_framed else wanted.files
     if files is None:
-        raise ValueError(f"manifest {sha256} says nothing of files")
+        raise ValueError(f"manifest {sha256} has no list of files")
     check_files(files, wanted.buckets)
     return {file.path: file for file in files}

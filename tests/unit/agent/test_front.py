@@ -156,7 +156,7 @@ def test_the_agent_ends_with_its_front(tmp_path: Path, pki: Pki) -> None:
             os.kill(nginx if killed == "nginx" else process.pid, signal.SIGKILL)
             said = process.stderr.read()
         assert process.returncode == (1 if killed == "nginx" else -signal.SIGKILL)
-        assert ("nginx has ended by itself" in said) == (killed == "nginx")
+        assert ("nginx ended unexpectedly" in said) == (killed == "nginx")
         until(lambda nginx=nginx: not Path(f"/proc/{nginx}").exists())
 
 

@@ -254,18 +254,18 @@ def test_little_room_wakes_nobody(agent: AgentThread, operator: Operator) -> Non
     assert operator.ask(TABLE.asked).free_bytes == taken.free_bytes
 
 
-def test_a_clone_that_merely_advances_is_told_every_two_seconds(tmp_path: Path) -> None:
-    """Its begin and its end are told at once."""
+def test_a_clone_that_only_advances_is_reported_every_two_seconds(tmp_path: Path) -> None:
+    """Its begin and its end are node_answers at once."""
     now = [100.0]
     root = DataRoot(tmp_path)
-    told = answers.Answers("node-1", root, None, None, None, clock=lambda: now[0])
+    node_answers = answers.Answers("node-1", root, None, None, None, clock=lambda: now[0])
     before = answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(1),))
-    told._told, told._told_at = before, 100.0
+    node_answers._sent, node_answers._sent_at = before, 100.0
     advanced = answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(2),))
     ended = answers.NodePart(Disk(100, 50), DiskReport(), (), (), ())
-    assert (told._is_news(advanced), told._is_news(ended)) == (False, True)
+    assert (node_answers._is_news(advanced), node_answers._is_news(ended)) == (False, True)
     now[0] = 102.0
-    assert told._is_news(advanced)
+    assert node_answers._is_news(advanced)
     root.close()
 
 

@@ -239,4 +239,4 @@ def test_nothing_is_announced_through_a_link(root: DataRoot, tmp_path: Path, cap
     (folder / TABLE.directory).symlink_to(outside)
     announce(root, TABLE)
     assert outside.read_bytes() == b"somebody else's"
-    assert "with the next sweep only" in caplog.text
+    assert "only at the next sweep" in caplog.text

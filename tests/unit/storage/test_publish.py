@@ -331,4 +331,4 @@ def test_an_agent_begins_also_where_uploads_cannot_be_removed(root: DataRoot, ca
     shutil.rmtree(root.path / ".incoming")
     (root.path / ".incoming").write_text("in the way")
     with uploads_in_use(root):
-        assert "cut off" in caplog.text
+        assert "interrupted uploads" in caplog.text
