@@ -82,7 +82,7 @@ REFUSED = [
         table(partitionedBy=["O_ORDERKEY"]), "a column may be in one of them", id="bucketed and partitioned by one"
     ),
     pytest.param(
-        table(colocateWith=""), "colocateWith is empty, so no group says how many buckets", id="in no group, no buckets"
+        table(colocateWith=""), "colocateWith is empty, so no group gives the table", id="in no group, no buckets"
     ),
     pytest.param(table(bucketedBy=["o_orderkey", "o_orderkey"]), "Duplicate value", id="bucketed twice by one column"),
 ]

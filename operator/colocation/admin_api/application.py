@@ -138,7 +138,7 @@ class AdminApi:
     async def _group(self, request: web.Request, caller: Caller) -> ObservedGroup:
         """The group that a request names, for those who may change it.
 
-        For a group that does not exist the right on all groups is needed to be told so: others learn nothing.
+        For a group that does not exist the right on all groups is needed to learn that it does not exist.
         """
         given = {name: request.query.get(name, "").strip() for name in ("db_id", "group_id")}
         missing = [name for name, value in given.items() if not value]

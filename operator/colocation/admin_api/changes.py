@@ -14,19 +14,19 @@ from ..state.parse import format_time, parse_group
 from .errors import Refusal
 
 MAX_ATTEMPTS = 5
-"""The operator writes the group's status meanwhile; each attempt reads the group anew."""
+"""The operator writes the group's status meanwhile; each attempt reads the group again."""
 
 logger = logging.getLogger(__name__)
 
 
 class GroupChanges:
-    """Changes groups for admins, each with what it was decided from as a precondition, and says so in Events.
+    """Changes groups for admins, each with what it was decided from as a precondition, and posts an Event.
 
     Args:
         api: the API server.
         post: posts an Event.
         now: the clock.
-        take: told every object that a write returned.
+        take: called with every object that a write returned.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class GroupChanges:
     async def _change(
         self, group: Identity, change: Callable[[ObservedGroup], JsonObject | None], reason: str, message: str
     ) -> int:
-        """Patch what ``change`` says of the group as it is now; nothing when it says None.
+        """Patch the group with what ``change`` returns for it; nothing when that is None.
 
         Raises:
             Refusal: the group is gone, or is being written all the time.
@@ -109,7 +109,7 @@ class GroupChanges:
         return current
 
     async def _tell(self, group: Identity, reason: str, message: str) -> None:
-        """Post an Event; one that is lost harms nobody."""
+        """Post an Event; a lost one does no harm."""
         try:
             await self._post(PostEvent(GROUP_KIND, group, "Normal", reason, message))
         except ClusterError as error:

@@ -6,7 +6,7 @@ from ..kube.api import ApiError
 
 
 class Refusal(Exception):
-    """A request that is not served. ``reason`` is one word, ``message`` says what is allowed and what to do."""
+    """A request that is not served. ``reason`` is one word, ``message`` names what is allowed and what to do."""
 
     def __init__(self, status: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -17,6 +17,6 @@ class Refusal(Exception):
 
 
 def refusal_of(error: ApiError) -> Refusal:
-    """What a caller is told when the API server did not do its part; what it said is in the operator's log."""
+    """The answer when the API server did not do its part; its own error is in the operator's log."""
     code = error.status or "no answer"
     return Refusal(503, "ApiServerUnavailable", f"the Kubernetes API server did not do its part ({code}); try again")

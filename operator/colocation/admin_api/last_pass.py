@@ -14,7 +14,7 @@ from ..state.observation import Observation
 
 @dataclass(frozen=True)
 class LastPass:
-    """One pass: what it saw, what the planner was told, and what it planned."""
+    """One pass: what it saw, the planner's snapshot, and the plan."""
 
     observation: Observation
     snapshot: Snapshot

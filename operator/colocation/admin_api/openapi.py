@@ -1,7 +1,7 @@
 """The description of the admin API, OpenAPI 3.1: ``openapi.yaml``, as JSON.
 
 ``python -m colocation.admin_api.openapi [FILE]`` writes ``docs/reference/admin-api.openapi.json``
-unless told otherwise. The file is committed; a test compares it with what this module makes.
+unless another path is given. The file is committed; a test compares it with what this module makes.
 """
 
 import json

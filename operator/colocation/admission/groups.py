@@ -1,6 +1,6 @@
 """A ColocationGroup that is made, changed or deleted: what would become of its tables, and of its map?
 
-Messages name no tables: whoever reaches the port may ask about any group (``server``).
+Messages name no tables: anyone who reaches the port may ask about any group (``server``).
 """
 
 from ..model.conditions import Reason

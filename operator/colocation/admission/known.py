@@ -18,7 +18,7 @@ Named = TypeVar("Named", ObservedGroup, ObservedTable)
 
 @dataclass(frozen=True)
 class Known:
-    """The groups and tables as the watches tell them, and what the last pass told the planner of nodes.
+    """The groups and tables as the watches report them, and the nodes of the last pass's snapshot.
 
     ``data_root`` and ``spark_image`` (or None) are the installation's. ``freshness``: whether the verdicts in the
     groups' status hold; they do not while this operator does not lead. ``memo``: saves work, and changes nothing.

@@ -35,7 +35,7 @@ READ_SECONDS = 3.0
 """For a body to arrive. The API server sends it with the headers."""
 MAX_LOGGED_CHARACTERS = 1000
 SERVER_OPTIONS: dict[str, Any] = {
-    "handler_cancellation": True,  # a question of nobody who waits for its answer takes no turn, and holds no bytes
+    "handler_cancellation": True,  # a question whose caller is gone takes no turn and holds no bytes
     "auto_decompress": False,  # the API server compresses nothing; what is compressed may become any size
     "read_bufsize": 16 << 10,
     "lingering_time": 1.0,

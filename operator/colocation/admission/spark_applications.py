@@ -13,9 +13,9 @@ PATCHED_METADATA = ("labels", "annotations")
 
 
 def place_application(review: Review, known: Known) -> Verdict:
-    """Place the application beside the group that its label names, or refuse it in the words of ``submit``.
+    """Place the application on the nodes of the group that its label names, or refuse it in the words of ``submit``.
 
-    An update that leaves the spec alone is left alone: another spec would make Kubeflow's operator start the run anew.
+    An update that leaves the spec alone is left alone: another spec would make Kubeflow's operator start the run again.
     """
     application = review.object
     if review.operation not in ("CREATE", "UPDATE") or application is None or not review.changes_spec:

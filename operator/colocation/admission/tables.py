@@ -25,8 +25,8 @@ def judge_table(review: Review, known: Known) -> Verdict:
     if key and orphans and not any(one.spec and schema_of(one.spec, one.status) for one in orphans):
         # No refusal: the group may be the next object in the same file.
         return Verdict(
-            warnings=(f"group {'/'.join(key)} does not exist, and no table says what it should be: the table waits for "
-                      "buckets and replicas, or for the group",)
+            warnings=(f"group {'/'.join(key)} does not exist, and no table gives its buckets and replicas: "
+                      "the table waits for buckets and replicas, or for the group",)
         )  # fmt: skip
     return Verdict()
 

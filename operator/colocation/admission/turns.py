@@ -10,7 +10,7 @@ WAIT_SECONDS = 30.0
 
 
 class Busy(Exception):
-    """There was no turn in time; the message says what to do."""
+    """There was no turn in time; the message names what to do."""
 
 
 @dataclass

@@ -45,7 +45,7 @@ def audit(logger: logging.Logger, event: str, **fields: object) -> None:
 class TextFormatter(logging.Formatter):
     """``time level logger message``; an audit line's message is ``audit event=… field=…``.
 
-    A message holds what others sent: it stays in its line, so nobody forges another one. Tracebacks keep their lines.
+    A message holds what others sent: it stays in one line, so that it forges no other. Tracebacks keep their lines.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Bounds on the questions that callers make our servers ask the API server (TokenReview, SubjectAccessReview).
 
-Only what is answered with no counts against a caller, and how many questions are under way at a time: whoever asks for
+Only refusals count against a caller, and the number of its questions that are under way at a time: one who asks for
 what is granted is never turned away for it.
 """
 

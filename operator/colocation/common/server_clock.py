@@ -1,4 +1,4 @@
-"""The API server's clock. What is kept for a while (a table's history, a Lease) is counted by it, whoever counts."""
+"""The API server's clock. What is kept for a while (a table's history, a Lease) is counted by it in every program."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -35,13 +35,13 @@ class ServerClock:
 
     def hear(self, headers: Mapping[str, str]) -> None:
         """Of an answer; one that does not say the time changes nothing."""
-        told = http_date(headers)
-        if told is not None:
-            self._heard = told, self._monotonic()
+        shown = http_date(headers)
+        if shown is not None:
+            self._heard = shown, self._monotonic()
 
     def now(self) -> datetime:
         """The time, in UTC."""
         if self._heard is None:
             return self._local()
-        told, at = self._heard
-        return told + timedelta(seconds=self._monotonic() - at)
+        shown, at = self._heard
+        return shown + timedelta(seconds=self._monotonic() - at)

@@ -38,7 +38,7 @@ class OperatorLife:
     Args:
         objects: the client's ``CustomObjectsApi``.
         monotonic: seconds that never go back.
-        local_time: this machine's clock, for as long as the API server has not told its own.
+        local_time: this machine's clock, until the API server has shown its own.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class OperatorLife:
         return known
 
     def _ask(self, namespace: str, name: str) -> LeaseAnswer:
-        """The Lease; without one that can be read, what the API server's clock says all the same."""
+        """The Lease; without one that can be read, the API server's time all the same."""
         from kubernetes.client.exceptions import ApiException
         from urllib3.exceptions import HTTPError
 

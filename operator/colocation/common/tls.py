@@ -1,4 +1,4 @@
-"""A server's certificate, taken up anew when it is renewed: of the agents, and of the operator's HTTPS servers."""
+"""A server's certificate, loaded again when it is renewed: of the agents, and of the operator's HTTPS servers."""
 
 import asyncio
 import logging

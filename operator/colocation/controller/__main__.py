@@ -1,4 +1,4 @@
-"""``python -m colocation.controller``: run the operator until it is told to stop."""
+"""``python -m colocation.controller``: run the operator until it is stopped."""
 
 import asyncio
 import gc

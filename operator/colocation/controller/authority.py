@@ -19,7 +19,7 @@ MAX_CLOCK_LEEWAY = timedelta(hours=1)
 
 
 class AuthorityUnusable(Exception):
-    """The CA cannot sign; the message says why, and what to do."""
+    """The CA cannot sign; the message gives the reason and what to do."""
 
 
 class Authority:

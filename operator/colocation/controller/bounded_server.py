@@ -1,4 +1,4 @@
-"""HTTPS for whoever reaches the port: a bounded number of connections, of which no caller keeps the others out.
+"""HTTPS with a bounded number of connections, which no caller can take from the others.
 
 A connection takes 270 KiB from its first byte, before anybody has shown anything, and asyncio's servers take any number
 of them. Here, when there are too many, the caller with the most loses its oldest one: who has few, as the API server
@@ -34,7 +34,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whoever ends a connection closes its socket."""
+        """Close the socket with the connection."""
         return self.socket.fileno() != -1
 
     def abort(self) -> None:
@@ -86,7 +86,7 @@ class BoundedServer:
             connection.handshake = asyncio.create_task(self._greet(connection))
 
     def _make_room(self, newcomer: Connection) -> None:
-        """Aborted ones count no more, though their sockets close a moment later."""
+        """Aborted ones no longer count, though their sockets close a moment later."""
         self._connections = [*(one for one in self._connections if one.is_open), newcomer]
         while len(self._connections) > self._most:
             [(greediest, _)] = Counter(one.caller for one in self._connections).most_common(1)

@@ -34,7 +34,7 @@ AUTHORITY_SECONDS = 600.0
 UNKNOWN_POD_SECONDS = 60.0
 """A request whose pod is not known by then is denied: the watch of pods is never so late."""
 MAX_OPEN = 10_000
-"""Requests that are remembered; whoever may make requests could make more. Agents ask again."""
+"""Most requests that are remembered, as an account with the right could make any number. Agents ask again."""
 AUTHORITY_WARNING = timedelta(days=180)
 
 
@@ -118,7 +118,7 @@ class CertificateSigner:
         return not has_failed
 
     def _forget(self, name: str, request: CertificateRequest) -> None:
-        """Unless the watch has told of a newer one meanwhile."""
+        """Unless the watch has reported a newer one meanwhile."""
         if name in self._open and self._open[name][0] == request:
             del self._open[name]
 
@@ -143,7 +143,7 @@ class CertificateSigner:
         return True
 
     async def _deny(self, request: CertificateRequest, verdict: Verdict) -> None:
-        """One that somebody else has approved cannot be denied any more; it is not signed by us, and told of."""
+        """A request that somebody else has approved can no longer be denied; we do not sign it, and report it."""
         if not request.is_approved:
             await self._requests.deny(request, verdict.message)
         self._tell(Reason.CERTIFICATE_REFUSED, request, verdict)

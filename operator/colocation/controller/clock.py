@@ -2,7 +2,7 @@
 
 Whatever depends on "how long" (silence, grace, evidence, back-off) is decided from this clock, so stepping a wall clock
 while the operator runs changes nothing, and the clock of the operator's own node never counts. Times that are shown, or
-kept for after a restart, come from this clock too. An API server whose clock is stepped has told a wrong time, then or
+kept for after a restart, come from this clock too. An API server whose clock is stepped has shown a wrong time, then or
 now: an operator that sees that for minutes ends, to be started again with the right one.
 """
 

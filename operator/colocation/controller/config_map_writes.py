@@ -2,7 +2,7 @@
 
 ConfigMaps are not watched, as all groups' would be many. Writing them again mends what somebody changed, and renews
 ``operator.json``: the sign of life by which readers without rights on the Lease know that the operator's verdicts
-hold. That sign says how long it will take until its ConfigMap's turn comes again.
+hold. The sign states how long it is valid: until its ConfigMap's turn comes again.
 """
 
 import heapq

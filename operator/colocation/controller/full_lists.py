@@ -28,7 +28,7 @@ class FullLists:
 
     Args:
         cluster: what takes them, and remembers their versions.
-        seconds: between lists that nobody asked for.
+        seconds: between lists that no watch asked for.
         wake: begins the next pass at once.
     """
 
@@ -81,13 +81,13 @@ class FullLists:
 
     async def _take(self, resource: Resource, kind: _Kind) -> None:
         asked = self._asked
-        await self._cluster.list_anew(resource)
+        await self._cluster.list_again(resource)
         kind.taken, kind.failures = asked, 0
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     def _put_off(self, kind: _Kind, now: float) -> None:
-        """Not for long at first: the API server may have just begun anew."""
+        """Not for long at first: the API server may have just started."""
         seconds = min(BUSY_SECONDS * 2 ** min(kind.failures, MAX_DOUBLINGS), MAX_FAILURE_SECONDS)
         kind.failures, kind.retry_at = kind.failures + 1, now + seconds
         asyncio.get_running_loop().call_later(seconds, self._wake)

@@ -1,7 +1,7 @@
 """kopf's handlers: they only pass on what they hear.
 
 Only event handlers: they put no finalizers and no annotations on objects, so that whatever a user deletes goes at once,
-whether the operator runs or not. Tables are watched beside kopf (``kube.own_watches``): there are too many of them.
+whether the operator runs or not. Tables are too many for kopf: ``kube.own_watches`` watches them.
 """
 
 import asyncio

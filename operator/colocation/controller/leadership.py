@@ -149,7 +149,7 @@ class Leadership:
         if self._went_back(record):
             return
         if self.term and record.holder != self.identity:
-            self._lose(f"the Lease is held by {record.holder or 'nobody'} now")
+            self._lose(f"the Lease is held by {record.holder or 'no operator'} now")
         elif record.holder == self.identity:  # ours, maybe by a request whose answer was lost
             await self._write(record, max(record.transitions, self._heard_term), asked_at)
         elif self._may_take(record):
@@ -192,7 +192,7 @@ class Leadership:
         return now - self._seen[1] >= LEASE_DURATION_SECONDS
 
     async def _create(self, asked_at: float) -> None:
-        """Nobody holds it, or somebody deleted it under its holder, who goes on with its term."""
+        """No operator holds it, or it was deleted under its holder, which goes on with its term."""
         transitions = max(self.term - 1, self._heard_term)
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -241,7 +241,7 @@ class Leadership:
 
 
 def record_of(body: JsonObject) -> LeaseRecord:
-    """A Lease; what is missing or senseless in its spec counts as nobody's."""
+    """A Lease; what is missing or senseless in its spec counts as empty."""
     spec = body.get("spec") or {}
     transitions = spec.get("leaseTransitions")
     return LeaseRecord(

@@ -61,7 +61,7 @@ MAX_STILL_SECONDS = 120.0
 
 
 class NoPasses(Exception):
-    """The operator leads and cannot make passes; the log says why."""
+    """The operator leads and cannot make passes; the log has the reason."""
 
 
 class LeadershipLost(Exception):
@@ -85,7 +85,7 @@ class Operator:
         self.metrics = Metrics(api.failures)
         self.last: PassResult | None = None
         self.last_pass_at: datetime | None = None
-        self._told: Known | None = None
+        self._last_known: Known | None = None
         self.leadership = Leadership(api, settings.namespace, settings.pod_name, api.clock.now)
         self._now = now
         self._settings = settings
@@ -187,7 +187,7 @@ class Operator:
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks)  # not awaited themselves: one may have died, which was told already
+            await asyncio.wait(self._tasks)  # not awaited themselves: one may have died, which was logged already
         await self.leadership.release()
         await self._inventories.close()
         self._orders.close()
@@ -221,7 +221,7 @@ class Operator:
         """The same object as long as nothing is new: what it has found out is not found out again."""
         if self.last is None:
             return None
-        known, snapshot, freshness = self._told, self.last.decision.snapshot, self._freshness()
+        known, snapshot, freshness = self._last_known, self.last.decision.snapshot, self._freshness()
         groups, tables = self._cluster.groups, self._cluster.tables
         if (
             known is None
@@ -231,7 +231,7 @@ class Operator:
             or known.freshness != freshness
         ):
             memo = known.memo.branch() if known else Memo()
-            self._told = known = Known(
+            self._last_known = known = Known(
                 now=self._now(),
                 groups=groups,
                 tables=tables,
@@ -256,8 +256,8 @@ class Operator:
             self._wake.set()
 
     def take_listed(self, resource: Resource, body: JsonObject) -> None:
-        """Hear of an object from a watch of kopf's that begins anew with all that is there: what was deleted since it
-        broke is not told, and would stay for minutes.
+        """Hear of an object from a watch of kopf's that starts again with all that is there: what was deleted since it
+        broke is not reported, and would stay for minutes.
         """
         self.take(resource, body)
         self._lists.ask()

@@ -118,7 +118,7 @@ def _report(folder: OrphanFolder, summary: ManifestSummary, client: AgentClient)
     try:
         return client.verify(folder.namespace, folder.directory, summary.sha256)
     except NotFound:
-        return None  # in the recycle bin: nobody looks at the files there
+        return None  # in the recycle bin: nothing reads the files there
     except AgentError:
         return None
 
@@ -136,7 +136,7 @@ def _completeness(reports: Iterable[TableReport]) -> dict[str, object]:
 
 
 def _snapshot(folder: OrphanFolder, summary: ManifestSummary, nodes: tuple[str, ...]) -> OrphanSnapshot:
-    """Until its next load a table that was brought back has the manifest of the one before: the folder's name says
+    """Until its next load a table that was brought back has the manifest of the one before: the folder's name shows
     whose it is, with the first digits of the uid.
     """
     digits = folder.directory.rpartition("-")[2]

@@ -44,7 +44,7 @@ class NotLeading(ClusterError):
 
 
 class InternalError(ClusterError):
-    """An error of ours, which nobody foresaw; the log has its traceback."""
+    """An unforeseen error of ours; the log has its traceback."""
 
 
 class ClusterReader(Protocol):
@@ -56,7 +56,7 @@ class ClusterReader(Protocol):
         ``doubtful``: nodes whose agents have to say again what they hold, from these moments on.
 
         Raises:
-            ClusterError: it cannot be told.
+            ClusterError: the cluster could not be observed.
         """
 
 
@@ -151,7 +151,7 @@ class Reconciler:
         self._refused: dict[str, RefusedFiles] = {}
 
     def forget_writes(self) -> None:
-        """Decide anew in the next pass, whether or not anything has changed since this operator wrote it."""
+        """Decide again in the next pass, whether or not anything has changed since this operator wrote it."""
         self._last = None
 
     async def reconcile_once(self) -> PassResult:
@@ -220,7 +220,7 @@ class Reconciler:
                 level = logging.INFO if isinstance(error, StaleDecision) else logging.WARNING
                 logger.log(level, "%s: %s not done: %s", scope.name, type(action).__name__, error)
                 if isinstance(action, PostEvent):
-                    continue  # an event that is lost harms nobody
+                    continue  # a lost event does no harm
                 self._note_refusal(action, error, now)
                 if isinstance(action, WriteGroupStatus):
                     await self._fall_back(scope, action, performed)

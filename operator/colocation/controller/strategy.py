@@ -1,4 +1,4 @@
-"""How a pass uses the event loop: in order and inline, as simulations need it, or beside the loop and in parallel."""
+"""How a pass uses the event loop: in order and inline, as simulations need it, or in threads and in parallel."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,6 +1,6 @@
 """The operator's tokens for agents: one for each node, which no other node's agent takes.
 
-Whoever is root on a node sees what its agent is sent. A token with the audience of that node is worth nothing at any
+Root on a node sees what its agent is sent. A token with the audience of that node is worth nothing at any
 other. The API server makes them (TokenRequest) when an agent is first asked; they are kept in memory only, and end with
 the operator's pod.
 """
@@ -61,7 +61,7 @@ class AgentTokens:
         api: makes them.
         account: the operator's own.
         general: for agents of the release before, which know no audience of their node; and the agents' CA.
-        agent_at: the agent's pod at a URL, as the API server tells; its node is not what an agent says of itself.
+        agent_at: the agent's pod at a URL, from the API server: what an agent claims of itself is not trusted.
         clock: seconds that never go back.
         random: spreads the renewals.
     """

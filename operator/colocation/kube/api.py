@@ -22,7 +22,7 @@ REQUEST_TIMEOUT_SECONDS = 15.0
 WATCH_SECONDS = 300
 """The API server ends a watch after this."""
 WATCH_SILENCE_SECONDS = 100.0
-"""A watch that dies silently is begun anew; a living one has a bookmark every minute."""
+"""A watch that dies silently is started again; a living one has a bookmark every minute."""
 PAGE_OBJECTS = 50
 """An object may have 1.5 MiB; and the API server gives a few hundred small pages within seconds."""
 MAX_PAGED_ATTEMPTS = 3
@@ -85,7 +85,7 @@ class Expired(ApiError):
     def remembered_since(self) -> str:
         """The first version that a watch may begin with; "" = the API server does not say.
 
-        ``too old resource version: <asked for> (<first>)``, says k8s.io/apiserver's watch cache. It remembers
+        ``too old resource version: <asked for> (<first>)``, by k8s.io/apiserver's watch cache. It remembers
         nothing of before its own start, and what is newer for 75 s at least.
         """
         found = _TOO_OLD.search(str(self))
@@ -149,7 +149,7 @@ class Api:
     async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
         """Give all objects to ``listing``, page by page; the resource version of the list.
 
-        A list that takes so long that the API server forgets its beginning is begun anew, at last in one piece.
+        A list that takes so long that the API server forgets its beginning is requested again, at last in one piece.
         """
         query = [("labelSelector", labels)] if labels else []
         for _ in range(MAX_PAGED_ATTEMPTS):

@@ -26,7 +26,7 @@ class CertificateRequests:
         return parse_certificate_request(await self._judge(request, "Approved", APPROVED, message))
 
     async def deny(self, request: CertificateRequest, message: str) -> None:
-        """It stays so: whoever asked has to ask anew."""
+        """A denial is final: the agent has to make another request."""
         await self._judge(request, "Denied", Reason.CERTIFICATE_REFUSED, message)
 
     async def sign(self, request: CertificateRequest, certificate: bytes) -> None:

@@ -42,10 +42,10 @@ INVALID_BODY = "InvalidBody"
 
 
 class Listener(Protocol):
-    """What is told of a conversation."""
+    """What listens to a conversation."""
 
     def answered(self, node: str, view: AgentView, news: bool) -> None:
-        """The agent answered, and told anything new or not. ``view.tables`` is another object when tables changed."""
+        """The agent answered, with news or without. ``view.tables`` is another object when tables changed."""
 
     def fell_silent(self, node: str, view: AgentView) -> None:
         """The agent did not answer, or not with what is an answer."""
@@ -94,9 +94,9 @@ class Conversation:
         self._held_at = 0.0
         self._held: asyncio.Task[tuple[int, bytes]] | None = None
         self._is_old = False
-        self._says_all = False
+        self._is_full = False
         self._begun: AgentView | None = None
-        """What an answer in several parts has told so far; nobody else knows of it before the last one."""
+        """What an answer in several parts holds so far; it is used only once the last part is here."""
 
     def ask(self, wanted: Asked, in_full: bool = False) -> None:
         """Ask about these tables, now; a question that is being held is given up for it.
@@ -105,7 +105,7 @@ class Conversation:
         long on its way tells an old one, and "nothing has changed" tells none.
         """
         self.wanted, self._due = wanted, True
-        self._says_all = self._says_all or in_full
+        self._is_full = self._is_full or in_full
         self._nudge.set()
         if self._held is not None:
             self._held.cancel()
@@ -166,8 +166,8 @@ class Conversation:
         gate = self._around.exchanges if self.view.silent_since is None else self._around.first_contacts
         async with gate:
             self._due = False
-            if self._says_all:
-                self._revision, self._says_all = None, False
+            if self._is_full:
+                self._revision, self._is_full = None, False
             wanted, asked_at = self.wanted, self._around.now()
             answer = await self._around.channel.send(self.url, self._question(wanted, 0.0), 0.0)
         self._take(answer, wanted, asked_at)
@@ -237,12 +237,12 @@ class Conversation:
             return
         report = self._checked(parsed(AgentReport, body))
         memory = self._around.memory
-        told = {(one.namespace, one.directory): one for one in report.tables}
-        said = {key: told[key] for key in wanted if key in told}  # in the keys that all conversations share
-        for one in said.values():
+        reported = {(one.namespace, one.directory): one for one in report.tables}
+        shared = {key: reported[key] for key in wanted if key in reported}  # in the keys that all conversations share
+        for one in shared.values():
             memory.take(one)
         kept = self._kept(wanted)
-        tables = said if report.is_full else {**kept, **said} if said else kept
+        tables = shared if report.is_full else {**kept, **shared} if shared else kept
         self._revision = report.revision
         header = report.model_copy(update={"tables": ()})
         view = replace(before, report=header, tables=tables, asked=wanted)
@@ -274,7 +274,7 @@ class Conversation:
 
 
 def _aged(view: AgentView, now: datetime) -> AgentReport | None:
-    """The report of an agent that says nothing new: its process is as much older as time has gone by here."""
+    """The report of an agent that has no news: its process is as much older as time has gone by here."""
     if view.report is None or view.answered_at is None:
         return view.report
     passed_seconds = max(0.0, (now - view.answered_at).total_seconds())

@@ -2,7 +2,7 @@
 
 
 class ClusterError(Exception):
-    """A request to the API server or to an agent failed; the next pass decides anew."""
+    """A request to the API server or to an agent failed; the next pass decides again."""
 
 
 class Refused(ClusterError):

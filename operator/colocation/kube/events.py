@@ -1,6 +1,6 @@
 """Events about groups, tables and agents' pods.
 
-An Event's name follows from what it says of which object, so one that is posted again (by a repeated pass, by a second
+An Event's name follows from its text and its object, so one that is posted again (by a repeated pass, by a second
 operator) only counts up.
 """
 
@@ -25,7 +25,7 @@ class EventPoster:
     Args:
         api: the API server.
         now: the clock.
-        instance: which operator says it: its pod's name.
+        instance: the operator that posts it, by its pod's name.
     """
 
     def __init__(self, api: Api, now: Callable[[], datetime], instance: str) -> None:

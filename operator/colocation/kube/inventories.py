@@ -1,6 +1,6 @@
 """What the agents hold: one conversation with each, and the last words of all of them.
 
-A pass asks nobody and waits for nobody, but where it has something new to ask: what agents say arrives by itself. An
+A pass waits for agents only where it has something new to ask: their reports arrive by themselves. An
 agent that does not answer keeps its last word, with the time since when it is silent; whether that still counts is
 decided from the observation (``state.snapshot``), not here.
 """
@@ -31,7 +31,7 @@ class Inventories:
         channel: how questions reach agents.
         now: the steady clock.
         term: of this operator's leadership.
-        changed: called when an agent says something new after the pass that asked it has gone on.
+        changed: called when an agent has news after the pass that asked it has gone on.
         heard_term: called when an agent has heard of a newer term.
         random: of sessions and jitter.
     """
@@ -64,7 +64,7 @@ class Inventories:
 
     @property
     def version(self) -> int:
-        """Grows whenever an agent says something new, falls silent or answers again."""
+        """Grows whenever an agent has news, falls silent or answers again."""
         return self._version
 
     @property
@@ -99,7 +99,7 @@ class Inventories:
         self._awaited.clear()
 
     def ask_again(self, url: str, in_full: bool = False) -> None:
-        """Ask the agent at this URL once more, now: it has just ended what it was told.
+        """Ask the agent at this URL once more, now: it has just carried out an order.
 
         ``in_full``: it refused, as what was decided on is not so; that nothing has changed since would not help then.
         """
@@ -116,7 +116,7 @@ class Inventories:
         self._memory.keep(keys, (table for view in self._views.values() for table in view.tables.values()))
 
     async def close(self) -> None:
-        """End the conversations and close the connections; ``ask`` begins anew."""
+        """End the conversations and close the connections; ``ask`` opens new ones."""
         tasks = list(self._tasks.values())
         for node in list(self._conversations):
             self._end(node)
@@ -131,7 +131,7 @@ class Inventories:
         before = self._views.get(node, AgentView())
         self._views[node] = view
         back = before.silent_since is not None
-        if back or before.asked is not view.asked or before.tables is not view.tables or _says_more(before, view):
+        if back or before.asked is not view.asked or before.tables is not view.tables or _has_news(before, view):
             self._notice(wake=True)
         elif news:
             self._notice(wake=False)
@@ -224,7 +224,7 @@ _NOTHING: Asked = {}
 """One object: a question about nothing is not a new one every time."""
 
 
-def _says_more(before: AgentView, after: AgentView) -> bool:
+def _has_news(before: AgentView, after: AgentView) -> bool:
     """Whether more than passing figures differ."""
     if before.report is None or after.report is None:
         return before.report is not after.report

@@ -1,7 +1,7 @@
-"""What all agents together have said of each manifest: how large its buckets are, and every report of one only once.
+"""What all agents together report of each manifest: how large its buckets are, and every report of one only once.
 
 A large cluster has millions of bucket reports, most of them equal: replicas are, and so is what a node lacks. All that
-one agent says of a manifest is equal to what another one says that holds the same buckets.
+one agent reports of a manifest is equal to the report of another agent that holds the same buckets.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -37,12 +37,12 @@ class _Said:
         return same
 
 
-def _said(tables: list[dict[int, BucketReport]]) -> _Said:
+def _variants(tables: list[dict[int, BucketReport]]) -> _Said:
     return _Said({bucket: bucket for buckets in tables for bucket in buckets.values()}, tables)
 
 
 class ManifestMemory:
-    """Of the manifests that are wanted; whoever knows which those are has the others forgotten."""
+    """Of the manifests that are wanted; `keep` forgets the others."""
 
     def __init__(self) -> None:
         self._bytes: dict[BytesKey, BucketBytes] = {}
@@ -51,13 +51,13 @@ class ManifestMemory:
 
     @property
     def bucket_bytes(self) -> Mapping[BytesKey, BucketBytes]:
-        """Bytes of each bucket, as any agent that has the manifest said; not changed any more once it is handed out."""
+        """Bytes of each bucket, as reported by any agent with the manifest; not changed once it is handed out."""
         if self._shown is None:
             self._shown = dict(self._bytes)
         return self._shown
 
     def take(self, table: TableReport) -> None:
-        """Learn from a report that nobody else has yet, and let it share what was said before."""
+        """Learn from a new report, and let it share equal parts of earlier ones."""
         if table.manifest is None:
             return
         key = (table.namespace, table.directory, table.manifest)
@@ -73,19 +73,19 @@ class ManifestMemory:
             if self._bytes.pop(key, None) is not None:
                 self._shown = None
 
-    def keep(self, keys: Collection[BytesKey], told: Iterable[TableReport]) -> None:
-        """Forget all other manifests, and words that no agent says any more: ``told`` is what they say now."""
+    def keep(self, keys: Collection[BytesKey], reported: Iterable[TableReport]) -> None:
+        """Forget all other manifests, and parts that are in no agent's report any longer (``reported``: all of now)."""
         self.forget(self._known.keys() - set(keys))
-        said: dict[BytesKey, dict[int, dict[int, BucketReport]]] = {key: {} for key in self._known}
-        for table in told:
+        shared: dict[BytesKey, dict[int, dict[int, BucketReport]]] = {key: {} for key in self._known}
+        for table in reported:
             key = (table.namespace, table.directory, table.manifest or "")
-            if key in said:
-                said[key][id(table.buckets)] = table.buckets
-        self._known = {key: _said(list(tables.values())[-MAX_KINDS:]) for key, tables in said.items()}
+            if key in shared:
+                shared[key][id(table.buckets)] = table.buckets
+        self._known = {key: _variants(list(tables.values())[-MAX_KINDS:]) for key, tables in shared.items()}
 
-    def _learn_bytes(self, key: BytesKey, said: BucketBytes) -> None:
+    def _learn_bytes(self, key: BytesKey, shared: BucketBytes) -> None:
         known = self._bytes.get(key)
-        larger = {**said, **{number: max(size, said.get(number, 0)) for number, size in (known or {}).items()}}
+        larger = {**shared, **{number: max(size, shared.get(number, 0)) for number, size in (known or {}).items()}}
         if larger != known:  # a manifest without files is known, too: nothing of it is wanted
             self._bytes[key] = larger
             self._shown = None

@@ -26,7 +26,7 @@ IDLE_SECONDS = 300.0
 
 
 class AgentFailure(ClusterError):
-    """An agent did not do what it was told; the next pass tells it again."""
+    """An agent did not carry out an order; the next pass gives it again."""
 
 
 class OrderNotSent(AgentFailure):
@@ -43,7 +43,7 @@ class OrderRefused(AgentFailure, StaleDecision):
 
 @dataclass
 class _Agent:
-    """``turn`` is held while an order is under way, also when nobody waits for its answer any more."""
+    """``turn`` is held while an order is under way, also when its caller no longer waits for the answer."""
 
     client: AgentClient
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -147,7 +147,7 @@ class _Expired:
 def _in_time(
     order: Callable[[AgentClient], Answer], client: AgentClient, clock: Callable[[], float], deadline: float
 ) -> Answer | AgentError | _Expired:
-    """The error as a value: nobody may be waiting for it any more."""
+    """The error as a value: the caller may no longer be waiting."""
     if clock() > deadline:
         return _Expired()
     try:

@@ -22,7 +22,7 @@ Take = Callable[[Resource, JsonObject, bool], object]
 
 
 async def from_all_there_is(resource: Resource) -> str:
-    """A watch from here on begins with all that is there, and says nothing of what is gone."""
+    """A watch from here on begins with all that is there; it does not report what is gone."""
     return ""
 
 
@@ -38,7 +38,7 @@ async def follow(
     """Pass on every change of the objects that have these labels, for ever.
 
     ``namespace``: empty = of all namespaces. ``listed_again``: the resource version to begin with when the API server
-    does not remember what was before (it has begun anew, above all): of a full list, which alone tells what is gone.
+    does not remember what was before (it has restarted, above all): of a full list, which alone shows what is gone.
     ``since``: the first such version, or "" to begin with all that is there.
     """
     version, loop = since, asyncio.get_running_loop()
@@ -53,5 +53,5 @@ async def follow(
         except Expired:
             version = await listed_again(resource)
         except (ClusterError, KeyError, TypeError) as error:
-            logger.warning("the watch of %s broke and is begun anew: %s", resource.path(namespace), error)
+            logger.warning("the watch of %s broke and is started again: %s", resource.path(namespace), error)
         await asyncio.sleep(next_at - loop.time())

@@ -77,7 +77,7 @@ class Questions:
             self._take_jobs(jobs)
             self._inputs = inputs
         self._take_views(views)
-        changed = [node for node in {**self._reshaped, **self._revalued} if self._ask_anew(node)]
+        changed = [node for node in {**self._reshaped, **self._revalued} if self._ask_again(node)]
         self._reshaped, self._revalued = {}, {}
         return bool(changed)
 
@@ -96,7 +96,7 @@ class Questions:
         return changed
 
     def _take_memory(self, key: GroupKey, members: tuple[GroupMember, ...]) -> None:
-        """A table is in the group that remembers it, whatever its own status says (see ``state.placement``)."""
+        """A table is in the group that remembers it, whatever its own status claims (see ``state.placement``)."""
         before = self._remembered.get(key, frozenset())
         staying = frozenset(member.uid for member in members if not member.leaving)
         self._moved |= before ^ staying
@@ -120,7 +120,7 @@ class Questions:
                 groups[key] = None
             else:
                 groups.pop(key, None)
-                self._keep_what_lies(node, self._members.get(key, {}))
+                self._keep_what_is_there(node, self._members.get(key, {}))
             if not groups:
                 del self._groups_of[node]
         self._maps[key] = nodes
@@ -202,7 +202,7 @@ class Questions:
             del self._members[group]
         for node in sorted(self._maps.get(group, ())):
             self._reshaped[node] = None
-            self._keep_what_lies(node, (key,))
+            self._keep_what_is_there(node, (key,))
 
     def _forget_manifest(self, asked: AskedTable) -> None:
         if forgotten := _bytes_key(asked):
@@ -225,7 +225,7 @@ class Questions:
         for node in sorted(targets.keys() | self._targets.keys()):
             if targets.get(node) != self._targets.get(node):
                 self._reshaped[node] = None
-                self._keep_what_lies(node, self._targets.get(node, {}))
+                self._keep_what_is_there(node, self._targets.get(node, {}))
         self._targets = targets
 
     def _take_views(self, views: Mapping[str, AgentView]) -> None:
@@ -258,14 +258,14 @@ class Questions:
             self._found[node] = found | dict.fromkeys(more)
             self._reshaped[node] = None
 
-    def _keep_what_lies(self, node: str, keys: Iterable[TableKey]) -> None:
+    def _keep_what_is_there(self, node: str, keys: Iterable[TableKey]) -> None:
         """Go on asking about tables that need not be on the node any more, while it holds anything of them."""
         view = self._views.get(node, AgentView())
         self._find(node, [key for key in keys if key in view.asked and _is_something(view.tables.get(key))])
 
     # Questions
 
-    def _ask_anew(self, node: str) -> bool:
+    def _ask_again(self, node: str) -> bool:
         """Make the node's question; whether it is another one."""
         before = self.asked.get(node, {})
         if node not in self._reshaped:

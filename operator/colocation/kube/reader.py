@@ -158,7 +158,7 @@ class LiveCluster:
         """Whose full lists are taken."""
         return tuple(self._stores)
 
-    async def list_anew(self, resource: Resource) -> None:
+    async def list_again(self, resource: Resource) -> None:
         """Take the full list of one kind; that of each must be taken before the first pass. What a list tells before it
         breaks off counts, too.
         """

@@ -34,7 +34,7 @@ class Right:
 
 
 async def identify(api: Api, token: str) -> Caller | None:
-    """Whose token it is; None when it is nobody's.
+    """The account of a token; None when it is not valid.
 
     Tokens for our own audience are taken, and those that the API server itself takes: people have no others. A no
     counts as one of ``may`` does.

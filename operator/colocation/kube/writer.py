@@ -85,7 +85,7 @@ class LiveWriter:
         agents: the agents.
         events: posts Events.
         jobs: what all clone Jobs share.
-        take: told every object that a write returned, so that the next pass does not decide from an older one.
+        take: called with every object that a write returned, so that the next pass does not decide from an older one.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class LiveWriter:
         try:
             self._take(TABLES, await self._api.create(TABLES, record.namespace, body))
         except Conflict:
-            return  # somebody made a table of this name; the next pass says so
+            return  # somebody made a table of this name; the next pass reports it
 
     async def _recycled_schema(
         self, folders: Sequence[DroppedFolder], namespace: str, manifest: str
@@ -229,7 +229,7 @@ class LiveWriter:
     async def _write_status(
         self, resource: Resource, subject: Identity, status: JsonObject, precondition: JsonObject
     ) -> None:
-        """A conflict says that what we know is old: the watch that should have told us may have lost the event."""
+        """A conflict shows that what we know is old: the watch may have lost the event."""
         if self._answers.is_needless(subject, status):
             raise AlreadyWritten(f"the API server does not keep the status of {subject.namespace}/{subject.name}")
         patch = {"metadata": precondition, "status": status}
@@ -251,7 +251,7 @@ class LiveWriter:
             return  # it runs already
 
     async def _drop_bucket(self, action: DropBucket) -> None:
-        """The map is read anew: another operator may have put the node back into it."""
+        """The map is read again: another operator may have put the node back into it."""
         group = parse_group(await self._api.get(GROUPS, action.group.namespace, action.group.name))
         if group.identity.uid != action.group.uid or group.status.map_version != action.map_version:
             raise StaleDecision(f"the map of group {action.group.namespace}/{action.group.name} has changed")
@@ -270,7 +270,7 @@ class LiveWriter:
         await self._agents.call(action.url, delete_files)
 
     async def _recycle_table(self, action: RecycleTable) -> None:
-        """The table is looked up anew: it may have been made after the last watch event."""
+        """The table is read again: it may have been made after the last watch event."""
         name = action.directory.rpartition("-")[0]
         try:
             table = parse_identity(await self._api.get(TABLES, action.namespace, name))

@@ -1,6 +1,6 @@
 """The Job that makes one bucket whole on one node; see ARCHITECTURE.md, "Clone Job".
 
-Its name follows from group, bucket and target, so whoever creates it twice gets one Job.
+Its name follows from group, bucket and target, so creating it twice gives one Job.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""The ConfigMap ``<group>-spark``: all that Spark needs of a group, for whoever may read ConfigMaps there.
+"""The ConfigMap ``<group>-spark``: all that Spark needs of a group.
 
-See ARCHITECTURE.md, "ConfigMap <group>-spark".
+An account that may read ConfigMaps in the namespace needs no other discovery.
 """
 
 import json

@@ -140,7 +140,7 @@ def node_name_variables() -> list[KubernetesObject]:
 
 
 def pod_security() -> KubernetesObject:
-    """What Pod Security *restricted* asks of a pod. No user id: the image says which one it is made for."""
+    """What Pod Security *restricted* asks of a pod. No user id: the image sets the one that it is made for."""
     return {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
@@ -186,7 +186,7 @@ def _pod_template(placement: SparkPlacement, spec: KubernetesObject) -> Kubernet
 
 
 def spark_defaults(placement: SparkPlacement) -> dict[str, str]:
-    """Spark configuration of every session that reads the group; the recipe's reasons stand beside each key.
+    """Spark configuration of every session that reads the group; each key has its reason in a comment.
 
     Values are strings, as in ``spark-defaults.conf``.
     """
@@ -212,7 +212,7 @@ RECIPE = {
     # Executors come and go, snapshots change: an instance is cheap, a stale one wrong.
     "spark.hadoop.fs.coloc.impl.disable.cache": "true",
     # The file system lists from the manifest; Spark's own parallel listing would run as tasks and lose the locations.
-    # Spark asks the session when it lists a registered table. It names our scheme only, beside Spark's default, s3a.
+    # Spark asks the session when it lists a registered table. It names our scheme and Spark's default, s3a.
     "spark.sql.sources.useListFilesFileSystemList": "coloc,s3a",
     # Else a join on (bucket key, partition column) shuffles. Spark asks once per join, whichever tables are in it; the
     # other joins that it changes are those whose two sides lie by some of their keys already.
@@ -220,7 +220,7 @@ RECIPE = {
     # A task that is started elsewhere reads its bucket over the network; waiting for its own node is mostly shorter.
     # The scheduler has one such time for all tasks of an application; tasks without a wanted node do not wait.
     "spark.locality.wait.node": "10s",
-    # The first tasks wait until all executors are there, so that each bucket has one beside it. Spark's own 30 s are
+    # The first tasks wait until all executors are there, so that each bucket has one on its node. Spark's own 30 s are
     # over before a dozen pods have pulled their image and started.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
@@ -228,7 +228,7 @@ RECIPE = {
     # input, which gains them little.
     "spark.shuffle.reduceLocality.enabled": "false",
 }
-"""What makes bucketed joins over ``coloc://`` local and free of shuffles, whoever starts the session.
+"""What makes bucketed joins over ``coloc://`` local and free of shuffles, in every session.
 
 Only what Spark asks of the application as a whole. What concerns scans of our tables is with the tables: one file per
 task (the extensions' ``FilePerTask``), checksums of pages (``table_statement.OPTIONS``, the catalog's relation), and

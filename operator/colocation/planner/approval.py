@@ -41,7 +41,7 @@ def approved_plan(view: GroupView) -> MovePlan | None:
 
 
 def hold_for_approval(view: GroupView, move_plan: MovePlan) -> None:
-    """Put balance moves that nobody approved into a proposal, and plan nothing in their stead."""
+    """Put balance moves that were not approved into a proposal, and plan none of them."""
     if not _needs_approval(view) or move_plan.proposal is not None:
         return
     known = standing_proposal(view)

@@ -25,7 +25,7 @@ from .view import GroupView
 
 
 def assign_lost(view: GroupView, move_plan: MovePlan, losses: Losses) -> list[Assignment]:
-    """A node for each lost replica that can be made anew; ``move_plan`` says why the others cannot."""
+    """A node for each lost replica that can be made again; ``move_plan`` has the reasons for the others."""
     chooser = Chooser(view, move_plan.target, losses)
     chooser.choose_all()
     for bucket, lost in chooser.left_over:
@@ -131,7 +131,7 @@ def _as_assigned(chooser: Chooser, open_: list[Assignment], chosen: list[set[str
 
 
 def _if_it_fits(chooser: Chooser, assignments: list[Assignment]) -> list[Assignment]:
-    """``assignments`` when all nodes have room for them, and no bucket lies in fewer zones; else the first choice."""
+    """``assignments`` when all nodes have room for them, and no bucket is in fewer zones; else the first choice."""
     if len({(bucket, node) for bucket, _, node in assignments}) < len(assignments):
         return chooser.assignments
     if chooser.view.pool.zones and not _spread_as_wide(chooser, assignments):

@@ -1,8 +1,8 @@
 """Balance: evenness by weight, by the fewest replica moves, then the fewest bytes; first per group, then over all.
 
 Runs when nothing is lost or damaged. A replica on a live node that may no longer hold it (selector, weight 0) has to
-leave. A node that is cordoned, tainted or failing as a target keeps what it has and takes no more: its share is kept
-for it in groups that it holds replicas of, and it counts for nothing in others. No bucket comes to lie in fewer zones
+leave. A node that is cordoned, tainted or failing as a target keeps what it has and takes nothing else: its share is
+kept for it in groups that it holds replicas of, and it counts for nothing in others. No bucket ends up in fewer zones
 than before; that is a limit on the moves, not a reason for some.
 
 Each group is even when every node holds its share rounded down or up; which way is free. A new group uses that freedom
@@ -66,7 +66,7 @@ def balance(view: GroupView) -> MovePlan:
 def is_balanced(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str], failing: frozenset[str] = NOBODY) -> bool:
     """Whether the group is even by weight alone, or as even as one that spreads over the zones can be.
 
-    A group that is even over all its nodes is left alone, whoever of them is cordoned or ``failing``: that alone moves
+    A group that is even over all its nodes is left alone, even if some are cordoned or ``failing``: that alone moves
     nothing. Otherwise it is even when those that may take replicas have none to take. While a weight is not known, no
     group is found to be uneven.
     """
@@ -110,7 +110,7 @@ def _say_disabled(view: GroupView, move_plan: MovePlan, leaving: set[str]) -> No
 
 
 def unweighed_nodes(view: GroupView) -> str:
-    """Why nothing is balanced: nodes of which nothing says how large their disk is."""
+    """Why nothing is balanced: nodes whose disk's size is not known."""
     nodes = listed(sorted(view.pool.unweighed))
     return f"the operator has not heard from node {nodes} since it started, so its disk's size is not known; moves wait"
 

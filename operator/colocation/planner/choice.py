@@ -27,7 +27,7 @@ MOST_STEPS = 1_000_000
 """Looks at a node for a replica while room is made, per group; some tenths of a second."""
 
 Losses = dict[int, list[str | None]]
-"""Per bucket, the replicas to be made anew: the node of each that was lost, None for one more than before."""
+"""Per bucket, the replicas to be made again: the node of each that was lost, None for one more than before."""
 
 Lost = tuple[int, str | None]
 """Bucket and the node of its lost replica."""

@@ -86,8 +86,8 @@ class Pool:
 
     ``weights``: of the nodes that may take replicas. ``waiting``: of the nodes that are down within the tolerance:
     they take nothing, but their share is kept for them, so that a short absence moves nothing. ``unschedulable``: of
-    the nodes that keep what they have and take no more. ``zones`` maps all these nodes to their zones; it is empty when
-    fewer than two zones are known, as zones then decide nothing. ``standings``: of all nodes of the snapshot.
+    the nodes that keep what they have and take nothing else. ``zones`` maps all these nodes to their zones; it is empty
+    when fewer than two zones are known, as zones then decide nothing. ``standings``: of all nodes of the snapshot.
     ``either_way``: see `Shares`. ``unweighed``: those whose weight is not known: before it is, or the node is lost,
     nothing is balanced.
     """

@@ -167,7 +167,7 @@ def _approval_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
     for move in (plan.moves[index] for index in plan.start_now):
         is_allowed = move.source == move.to or (move.bucket, move.source, move.to) in allowed
         if move.kind == "balance" and not is_allowed:
-            yield move.bucket, f"bucket {move.bucket} would be moved to node {move.to}, which nobody has approved"
+            yield move.bucket, f"bucket {move.bucket} would be moved to node {move.to}, which has not been approved"
 
 
 def _limit_violations(cluster: Cluster, plan: Plan) -> Iterator[Violation]:

@@ -74,7 +74,7 @@ def _reason_of(view: GroupView, bucket: int, lost: str | None) -> Reason:
 
 
 def find_losses(view: GroupView, move_plan: MovePlan) -> Losses:
-    """All losses that may be made good; the others stay in the target, and ``move_plan`` says why.
+    """All losses that may be made good; the others stay in the target, and ``move_plan`` has the reasons.
 
     Lost replicas beyond the wanted number are taken off the target.
     """

@@ -1,7 +1,7 @@
 """Whether a group is stable, from the snapshot alone.
 
 A bucket is stable when every node of its map is live and holds it complete, and the map names as many nodes as the
-group has replicas. A group is stable when all its buckets are and nobody marked it unstable. Stability goes with the
+group has replicas. A group is stable when all its buckets are and it is not marked unstable. Stability goes with the
 first pass that sees a loss: queries must not go to a replica that is away (StarRocks#71502).
 
 A replica that was complete when its agent was last heard counts as complete for a short grace (`unconfirmed`).

@@ -47,7 +47,7 @@ class GroupView:
 
     @cached_property
     def keepers(self) -> frozenset[str]:
-        """Nodes of the map that keep what they have and take no more: cordoned, tainted, or failing as targets."""
+        """Nodes of the map that keep what they have and take nothing else: cordoned, tainted, or failing as targets."""
         if not self.failing and not self.pool.unschedulable:
             return NOBODY
         able = self.pool.unschedulable.keys() | (self.pool.weights.keys() & self.failing)
@@ -93,7 +93,7 @@ class GroupView:
         return frozenset(found)
 
     def fragments(self, bucket: int) -> list[str]:
-        """Ready nodes that hold part of a bucket; a clone takes each file from whoever has it."""
+        """Ready nodes that hold part of a bucket; a clone takes each file from a node that has it."""
         held = self.group.held
         return [node for node in sorted(held) if node in self.cluster.ready and bucket in held[node]]
 

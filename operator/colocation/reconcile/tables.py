@@ -103,12 +103,12 @@ def _refusal_of_orphan(membership: Membership, table: ObservedTable) -> Refusal 
         return None
     if _is_alone(table):
         message = (
-            "colocateWith is empty, so no group says how many buckets and replicas the table has; "
+            "colocateWith is empty, so no group gives the table its buckets and replicas; "
             "give buckets and replicas, or name a group"
         )
     else:
         message = (
-            f"group {key[1]} does not exist, and no table says what it should be; "
+            f"group {key[1]} does not exist, and no table gives its buckets and replicas; "
             "give buckets and replicas, or make the group"
         )
     return Refusal(reason=Reason.NO_GROUP, message=message)

@@ -1,6 +1,6 @@
 """CEL rules of the CRDs: what one object alone can say wrong is refused at admission.
 
-Every message says what was given, what is allowed and what to do. Rules that would exceed the API server's cost budget
+Every message names what was given, what is allowed and what to do. Rules that would exceed the API server's cost budget
 (it multiplies the largest sizes of the schema) are left to list types: ``set`` and ``map`` lists refuse duplicates.
 """
 
@@ -53,7 +53,7 @@ ALLOWED_NAMESPACE_PATTERN = rf"^(\*|{_NAMESPACE})$"
 class Rule:
     """One CEL rule: ``expression`` is true of a good object, ``message`` is a CEL expression of the text.
 
-    ``wanted`` says in words, for the reference, what a good object is like. ``at_creation``: ``oldSelf`` is an optional
+    ``wanted`` describes a good object, for the reference. ``at_creation``: ``oldSelf`` is an optional
     value, absent of a new object; else a rule that names it is not looked at then.
     """
 
@@ -189,9 +189,9 @@ TABLE_SPEC_RULES = (
         "+ ']; a column may be in one of them; take it out of the other'",
     ),
     Rule(
-        "A table that is made in no group says its `buckets` and `replicas`.",
+        "A table that is made in no group has `buckets` and `replicas`.",
         "oldSelf.hasValue() || self.colocateWith != '' || (has(self.buckets) && has(self.replicas))",
-        "'colocateWith is empty, so no group says how many buckets and replicas the table has; "
+        "'colocateWith is empty, so no group gives the table its buckets and replicas; "
         "give buckets and replicas, or name a group in colocateWith'",
         at_creation=True,
     ),
@@ -202,7 +202,7 @@ TABLE_SPEC_RULES = (
         "+ ']: files are bucketed by it; make a new table'",
     ),
     Rule(
-        "`buckets` stays as it is once it is set; it may be left out again, which means: as the group says.",
+        "`buckets` stays as it is once it is set; it may be left out again, which means: as many as the group has.",
         "!has(oldSelf.buckets) || !has(self.buckets) || self.buckets == oldSelf.buckets",
         "'buckets cannot change from %d to %d: files are bucketed by it; make a new table'"
         ".format([oldSelf.buckets, self.buckets])",

@@ -1,7 +1,7 @@
 """The reference of the kinds, from the model: ``python -m colocation.schema.reference [FILE]``.
 
-It writes ``docs/reference/kinds.md`` unless told otherwise. The file is committed; a test compares it with what this
-module makes.
+It writes ``docs/reference/kinds.md`` unless another path is given. The file is committed; a test compares it with what
+this module makes.
 """
 
 import sys

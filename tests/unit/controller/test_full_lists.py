@@ -21,7 +21,7 @@ class FakeCluster:
         self.end = asyncio.Event()
         self.failing: set[Resource] = set()
 
-    async def list_anew(self, resource: Resource) -> None:
+    async def list_again(self, resource: Resource) -> None:
         self.begun[resource] += 1
         version = self.begun[resource]
         await self.end.wait()

@@ -275,7 +275,7 @@ async def test_object_that_is_none_harms_nobody(setting: Setting, resource: Reso
     setting.api.objects = {GROUPS: [group(9)], TABLES: [table(9)], NODES: [node(9)], PODS: [pod(9)]}
     setting.api.objects[resource].append(broken)
     for kind in setting.cluster.kinds:
-        await setting.cluster.list_anew(kind)
+        await setting.cluster.list_again(kind)
     seen = await setting.cluster.observe()
     assert [one.identity.name for one in seen.tables if one.identity.name != "odd"] == ["orders"]
 
@@ -294,12 +294,12 @@ async def test_what_has_our_name_is_known_until_it_is_gone(
     setting.cluster.take(resource, other)
     setting.api.others = [other]
     before = await setting.cluster.observe()
-    await setting.cluster.list_anew(resource)
+    await setting.cluster.list_again(resource)
     after = await setting.cluster.observe()
     assert after.version == before.version
     assert len(after.claims) + len(after.volumes) == 1
     setting.api.others = []
-    await setting.cluster.list_anew(resource)
+    await setting.cluster.list_again(resource)
     after = await setting.cluster.observe()
     assert after.claims == () and after.volumes == ()
 
@@ -325,7 +325,7 @@ async def test_list_that_breaks_off_is_no_reason_to_sleep(setting: Setting) -> N
     before = await setting.cluster.observe()
     setting.api.objects[TABLES] = [table(30, f"sha256:{'c' * 64}"), ApiError(0, "no answer")]
     with pytest.raises(ApiError):
-        await setting.cluster.list_anew(TABLES)
+        await setting.cluster.list_again(TABLES)
     after = await setting.cluster.observe()
     assert after.tables[0].reference.manifest == "c" * 64
     assert after.version != before.version
@@ -390,11 +390,11 @@ async def test_what_was_done_before_a_list_told_of_a_drop_is_asked_for(setting: 
     list (found by simulation, seed 2564971322).
     """
     setting.api.objects = {TABLES: [table(), table(50, name="gone")]}
-    await setting.cluster.list_anew(TABLES)
+    await setting.cluster.list_again(TABLES)
     await setting.cluster.observe()
     setting.api.objects, setting.api.remembers_since = {TABLES: [table()]}, 140
     setting.api.history = [{"type": "DELETED", "object": table(150, f"sha256:{'d' * 64}", name="gone")}]
-    await setting.cluster.list_anew(TABLES)
+    await setting.cluster.list_again(TABLES)
     assert setting.api.watched_since == ["100", "140"]
     [dropped] = (await setting.cluster.observe()).dropped_tables.values()
     assert dropped.table.reference.manifest == "d" * 64
@@ -403,7 +403,7 @@ async def test_what_was_done_before_a_list_told_of_a_drop_is_asked_for(setting: 
 async def test_a_drop_that_the_watch_told_of_during_a_list_is_not_asked_for(setting: Setting) -> None:
     """It told of the last state, too."""
     setting.api.objects = {TABLES: [table(), table(50, name="gone")]}
-    await setting.cluster.list_anew(TABLES)
+    await setting.cluster.list_again(TABLES)
     dropped = table(60, f"sha256:{'d' * 64}", name="gone")
 
     class Meanwhile(list[Any]):
@@ -412,7 +412,7 @@ async def test_a_drop_that_the_watch_told_of_during_a_list_is_not_asked_for(sett
             return super().__iter__()
 
     setting.api.objects = {TABLES: Meanwhile([table()])}
-    await setting.cluster.list_anew(TABLES)
+    await setting.cluster.list_again(TABLES)
     assert setting.api.watched_since == []
     [known] = (await setting.cluster.observe()).dropped_tables.values()
     assert known.table.reference.manifest == "d" * 64
@@ -422,7 +422,7 @@ async def test_drop_that_a_list_told_of_first_is_remembered_with_the_last_commit
     """A watch that hung tells of the commit and of the drop later; to the list the table was just gone."""
     await setting.cluster.observe()
     setting.api.objects = {TABLES: []}
-    await setting.cluster.list_anew(TABLES)
+    await setting.cluster.list_again(TABLES)
     by_list = await setting.cluster.observe()
     assert [one.table.reference.manifest for one in by_list.dropped_tables.values()] == ["a" * 64]
     setting.now += seconds(5)

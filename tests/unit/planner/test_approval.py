@@ -234,7 +234,7 @@ def test_a_plan_that_moves_without_approval_is_not_carried_out() -> None:
     checked = without_violations(make_snapshot(FOUR, six()), automatic).groups[0]
     assert (checked.start_now, checked.stalled is not None) == ((), True)
     assert checked.stalled is not None
-    assert "nobody has approved" in checked.stalled.message
+    assert "has not been approved" in checked.stalled.message
 
 
 def test_ids_differ_by_group_time_and_moves() -> None:

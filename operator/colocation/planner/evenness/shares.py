@@ -122,7 +122,7 @@ def remembered_shares(
 
 
 def _zone_limits(nodes: int, zones: int, buckets: int, replicas: int) -> tuple[int, int]:
-    """Least and most replicas of a zone such that every bucket lies in as many zones as possible."""
+    """Least and most replicas of a zone such that every bucket is in as many zones as possible."""
     if zones >= replicas:
         return 0, buckets
     return buckets, buckets * min(nodes, 1 + replicas - zones)
@@ -131,7 +131,7 @@ def _zone_limits(nodes: int, zones: int, buckets: int, replicas: int) -> tuple[i
 def _fixed_zones(
     weights: dict[str, float], members: dict[str, list[str]], limits: dict[str, tuple[int, int]], cap: int, total: int
 ) -> dict[str, int]:
-    """The zones whose share by weight lies outside their limits, with the limit that holds instead.
+    """The zones whose share by weight is outside their limits, with the limit that holds instead.
 
     The level (replicas per weight) at which the limited shares add up to ``total`` is found by bisection.
     """
