@@ -32,7 +32,7 @@ from colocation.storage.inventory import Inventory, hash_unverified, sweep
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 from colocation.storage.verification import unlimited
-from tests.manifests import encode_manifest
+from tests.support.manifests import encode_manifest
 from tests.unit.storage.tables import publish
 
 OUTPUT = Path("build/bench/agent_inventory.json")

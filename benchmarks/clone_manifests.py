@@ -19,7 +19,7 @@ from colocation.model.names import agent_certificate_name
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
 from colocation.storage.paths import TablePath
-from tests.manifests import encode_manifest
+from tests.support.manifests import encode_manifest
 from tests.unit.agent.harness import make_pki
 
 BUCKET = 1

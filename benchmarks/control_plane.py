@@ -48,7 +48,7 @@ from benchmarks.control_plane_population import (
 from benchmarks.fake_agents import FakeAgents, running_agents
 from benchmarks.group_watch import GroupWatch
 from benchmarks.operator_process import OPERATOR_USER, OperatorProcess, running_operator
-from tests.certificates import self_signed
+from tests.support.certificates import self_signed
 
 OUTPUT = Path("build/bench/control_plane.json")
 

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from colocation.model.table import Column
 from colocation.model.table_manifest import FORMAT_VERSION, PLAIN_FORMAT, DataFile, TableManifest, manifest_path
 from colocation.spark.configuration import jar_path
-from tests.manifests import encode_manifest
+from tests.support.manifests import encode_manifest
 
 OUTPUT = Path("build/bench/manifests.json")
 NAMESPACE, DIRECTORY = "shop", "orders-0a1b2c3d"

@@ -18,7 +18,7 @@ from colocation.model.table_manifest import DataFile, TableManifest, manifest_pa
 from colocation.storage.ledger import LedgerEntry, identity_of
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
-from tests.manifests import encode_manifest
+from tests.support.manifests import encode_manifest
 
 UID = "0a1b2c3d"
 PORT = 8440

@@ -14,7 +14,7 @@ from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest
 from devcluster import node as nodes
 from devcluster import paths
-from tests.manifests import encode_manifest
+from tests.support.manifests import encode_manifest
 from tests.unit.manifests.test_clone_job import SETTINGS, SPEC
 
 from . import cluster_view

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from devcluster import binaries
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 CRDS = Path(__file__).parents[2] / "crds"
 START_DEADLINE_SECONDS = 60.0

@@ -34,11 +34,11 @@ from colocation.model.names import (
     group_key,
 )
 from colocation.model.table_manifest import DataFile, TableManifest
-from tests.agent_caller import AgentCaller
-from tests.certificate_authority import make_authority
-from tests.certificates import self_signed
-from tests.manifests import encode_manifest
-from tests.ports import free_ports
+from tests.support.agent_caller import AgentCaller
+from tests.support.certificate_authority import make_authority
+from tests.support.certificates import self_signed
+from tests.support.manifests import encode_manifest
+from tests.support.ports import free_ports
 
 from .control_plane import ControlPlane, dying_with_us, kubeconfig_of, path_of
 from .objects import JsonObject, as_json

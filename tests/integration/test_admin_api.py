@@ -19,7 +19,7 @@ import yaml
 
 from colocation.admin_api.openapi import document
 from devcluster import binaries
-from tests.certificates import self_signed
+from tests.support.certificates import self_signed
 
 from .control_plane import ControlPlane, NoSuchObject, running_control_plane
 from .installation import SYSTEM, Installation, installed

@@ -21,8 +21,8 @@ from colocation.model.names import (
     AGENT_TLS_SERVER_NAME,
     agent_certificate_name,
 )
-from tests.agent_caller import AgentCaller
-from tests.certificate_authority import make_authority
+from tests.support.agent_caller import AgentCaller
+from tests.support.certificate_authority import make_authority
 
 from .control_plane import ControlPlane, kubeconfig_of, running_control_plane
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, add_agent, installed, running_agent_of

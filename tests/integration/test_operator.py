@@ -15,7 +15,7 @@ import pytest
 from colocation.model.metrics import AGENT_METRICS, OPERATOR_METRICS
 from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, LABEL_LEADS, node_label
 from tests.monitoring.server import Prometheus, running_prometheus
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, installed

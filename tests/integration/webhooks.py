@@ -8,8 +8,8 @@ import yaml
 
 from colocation.submit.kinds import APACHE_GROUP, APACHE_VERSIONS
 from devcluster import binaries
-from tests.certificates import self_signed
-from tests.ports import free_ports
+from tests.support.certificates import self_signed
+from tests.support.ports import free_ports
 
 from .installation import Installation
 from .objects import JsonObject, as_json

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tests.integration.control_plane import dying_with_us
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from .programs import program
 

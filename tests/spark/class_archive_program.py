@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 OTHERS = (
     "org.apache.spark.deploy.SparkSubmit",

@@ -13,7 +13,7 @@ from colocation.agent.settings import Settings
 from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.names import AGENT_TLS_SERVER_NAME
-from tests.certificates import NODE_NAMES, self_signed
+from tests.support.certificates import NODE_NAMES, self_signed
 
 TOKEN = "loader"
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from colocation.spark import configure, register
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 
 def main(folder: str, given: str) -> None:

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model.metrics import SPARK_METRICS
 from colocation.model.table_manifest import decode_manifest, manifest_path
 from colocation.spark import count_exchanges, read_metrics
-from tests import manifests
 from tests.integration.control_plane import ControlPlane
-from tests.manifests import encode_manifest
 from tests.spark.catalog_server import load, register
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import BUCKETS, MAP, NODES, add_table
 from tests.spark.loopback import LoopbackAgents
+from tests.support import manifests
+from tests.support.manifests import encode_manifest
 from tests.unit.spark.fake_catalog import NAMESPACE as NAMESPACE_OF_FAKES
 from tests.unit.spark.fake_catalog import FakeCatalog
 

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 
 def test_a_port_is_kept_for_its_server() -> None:

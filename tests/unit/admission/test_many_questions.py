@@ -15,7 +15,7 @@ from colocation.admission import admission_application, server, turns
 from colocation.admission.review import MAX_VALUES, Review
 from colocation.admission.server import LARGE_OF_ONE_CALLER, MAX_BODY_BYTES, SERVER_OPTIONS, VALIDATE_PATH
 from colocation.admission.turns import Busy, Turns
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from .reviews import creation, known, table
 from .test_server import question

@@ -27,8 +27,8 @@ from colocation.agentclient import Credentials, Timeouts
 from colocation.common.review_bounds import TooManyReviews
 from colocation.model.agent import AgentReport, AskedTable, DeletionProof, InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
-from tests.agent_caller import AgentCaller
-from tests.certificates import NODE_NAMES
+from tests.support.agent_caller import AgentCaller
+from tests.support.certificates import NODE_NAMES
 
 ADMIN_TOKEN = "token-of-admin"
 SHOP_READER_TOKEN = "token-of-shop-reader"

@@ -8,7 +8,7 @@ import pytest
 from colocation.agent.authorizer import Access, CachedAuthorizer, Identity
 from colocation.agentclient import AgentError, Forbidden, Unauthorized
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
-from tests.agent_caller import AgentCaller
+from tests.support.agent_caller import AgentCaller
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import ADMIN, ADMIN_TOKEN, SHOP_READER_TOKEN, AgentThread, FakeAuthorizer, Pki

@@ -7,7 +7,7 @@ import pytest
 
 from colocation.agentclient import AgentError, Credentials, NotFound, Timeouts, Unauthorized, Unreachable
 from colocation.agentclient.transport import Request, Transport
-from tests.agent_caller import AgentCaller
+from tests.support.agent_caller import AgentCaller
 from tests.unit.storage.tables import data_path, make_table
 
 from .cutting_proxy import CuttingProxy

@@ -23,7 +23,7 @@ from colocation.model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.root import DataRoot
 
-from ...certificate_authority import Signer, make_authority
+from ...support.certificate_authority import Signer, make_authority
 from .harness import ADMIN_TOKEN, FakeAuthorizer, make_pki
 from .harness import until as waited_for
 

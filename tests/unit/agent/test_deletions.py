@@ -10,7 +10,7 @@ from colocation.agentclient import NotFound, StaleOrder, StaleTerm
 from colocation.model.agent import DeletionProof, Removed
 from colocation.storage import removal
 from colocation.storage.table_inventory import TableInventory
-from tests.agent_caller import AgentCaller
+from tests.support.agent_caller import AgentCaller
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import AgentThread, Operator, until

@@ -23,7 +23,7 @@ from colocation.model.agent import (
 )
 from colocation.storage.clone_reports import write_progress
 from colocation.storage.root import DataRoot, Disk
-from tests.agent_caller import AgentCaller
+from tests.support.agent_caller import AgentCaller
 from tests.unit.storage.tables import UID, Table, damage, data_path, make_table, on_disk, publish_table
 
 from .harness import AgentThread, FakeAuthorizer, Operator, until

@@ -16,7 +16,7 @@ from colocation.cli import pod_port
 from colocation.cli.pod_port import PodPort, PodUnreachable
 from colocation.model.driver_output import chunk_path, new_token, token_digest
 from colocation.spark.jobs.result_server import ResultServer
-from tests.certificates import self_signed
+from tests.support.certificates import self_signed
 
 TOKEN = new_token()
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}

@@ -18,7 +18,7 @@ from colocation.model.table_manifest import DataFile, TableManifest, manifest_pa
 from colocation.storage.clone_reports import take_announced
 from colocation.storage.paths import table_path
 from colocation.storage.root import DataRoot
-from tests.manifests import encode_manifest
+from tests.support.manifests import encode_manifest
 from tests.unit.agent.cutting_proxy import CuttingProxy
 from tests.unit.agent.harness import AgentThread, Pki, until
 from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, publish_table, sha256_hex

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from colocation.controller.bounded_server import BoundedServer
-from tests.certificates import self_signed
-from tests.ports import free_ports
+from tests.support.certificates import self_signed
+from tests.support.ports import free_ports
 
 MOST = 4
 API_SERVER, TENANT = "127.0.0.1", "127.0.0.2"

@@ -24,7 +24,7 @@ from colocation.reconcile.certificates import CertificatePolicy
 from colocation.state.certificate_requests import POD_NAME, POD_UID
 from colocation.state.objects import ObservedAgent
 
-from ...certificate_authority import make_authority
+from ...support.certificate_authority import make_authority
 
 ACCOUNT = "system:serviceaccount:colocation-system:colocation-agent"
 POLICY = CertificatePolicy(AGENT_SIGNER_NAME, ACCOUNT, 7 * 86400)

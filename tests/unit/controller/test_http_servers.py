@@ -13,8 +13,8 @@ from cryptography import x509
 from colocation.controller.http import HttpServers
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
-from tests.certificates import self_signed
-from tests.ports import free_ports
+from tests.support.certificates import self_signed
+from tests.support.ports import free_ports
 
 from .test_operator_loop import FakeApi
 

@@ -17,7 +17,7 @@ from colocation.kube.inventories import Inventories
 from colocation.model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name
 from colocation.storage.paths import table_path
 
-from ...certificates import self_signed
+from ...support.certificates import self_signed
 from ..agent.harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, make_pki
 from ..state.objects import NOW
 from ..storage.tables import data_path, publish

@@ -15,7 +15,7 @@ from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
 from colocation.storage import wanted
 from colocation.storage.wanted import WantedFiles
-from tests.manifests import encode_manifest, join_frames
+from tests.support.manifests import encode_manifest, join_frames
 
 MANIFEST = TableManifest(
     namespace="shop",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from colocation.model import table_manifest
 from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
-from tests import manifests
-from tests.manifests import FRAMED_FROM_FILES, compressed, encode_manifest, join_frames
+from tests.support import manifests
+from tests.support.manifests import FRAMED_FROM_FILES, compressed, encode_manifest, join_frames
 from tests.unit.model.test_manifest_bounds import MANIFEST, decoded
 
 BUCKETS = 4

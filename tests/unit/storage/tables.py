@@ -11,7 +11,7 @@ from colocation.storage.incoming import IncomingFile
 from colocation.storage.paths import TablePath
 from colocation.storage.publish import publish_once
 from colocation.storage.root import UPLOADS, DataRoot
-from tests.manifests import encode_manifest
+from tests.support.manifests import encode_manifest
 
 UID = "0a1b2c3d"
 BUCKETS = 4

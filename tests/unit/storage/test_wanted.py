@@ -13,7 +13,7 @@ from colocation.storage.memory_limits import BYTES_OF_A_FILE, SHARES, ManifestRo
 from colocation.storage.root import DataRoot
 from colocation.storage.table_inventory import TableInventory
 from colocation.storage.wanted import ManifestShelf, files_of_bucket
-from tests.manifests import compressed, join_frames
+from tests.support.manifests import compressed, join_frames
 
 from .tables import data_path, make_table, on_disk, publish, publish_table, sha256_hex
 
