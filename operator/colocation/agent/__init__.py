@@ -1,1 +1,1 @@
-"""The node agent: an HTTPS server over one node's data root; see ARCHITECTURE.md, "Agent API"."""
+"""The node agent: an HTTPS server over one node's data root; see docs/reference/agent-api.md."""

@@ -1,4 +1,4 @@
-"""AgentClient: the agents' API as methods; see ARCHITECTURE.md, "Agent API"."""
+"""AgentClient: the agents' API as methods; see docs/reference/agent-api.md."""
 
 import contextlib
 import hashlib

@@ -1,1 +1,1 @@
-"""The clone Job's program: make one bucket complete on this node; see ARCHITECTURE.md, "Clone Job"."""
+"""The clone Job's program: make one bucket complete on this node; see docs/reference/contracts.md."""

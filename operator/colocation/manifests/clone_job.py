@@ -1,4 +1,4 @@
-"""The Job that makes one bucket whole on one node; see ARCHITECTURE.md, "Clone Job".
+"""The Job that makes one bucket whole on one node; see docs/reference/contracts.md.
 
 Its name follows from group, bucket and target, so creating it twice gives one Job.
 """

@@ -1,6 +1,6 @@
 """The ConfigMap ``<group>-spark``: all that Spark needs of a group.
 
-An account that may read ConfigMaps in the namespace needs no other discovery.
+An account that may read ConfigMaps in the namespace needs no other discovery. See docs/reference/contracts.md.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The task of a clone Job (ARCHITECTURE.md, "Clone Job"), and the bandwidth that clones may use."""
+"""The task of a clone Job (docs/reference/contracts.md), and the bandwidth that clones may use."""
 
 import base64
 import math

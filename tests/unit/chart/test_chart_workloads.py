@@ -227,7 +227,7 @@ def test_agents_end_within_their_time(render: Render) -> None:
 
 
 def test_the_operator_has_a_token_for_agents(render: Render) -> None:
-    """A token of the agents' audience and their CA, where ARCHITECTURE.md says."""
+    """A token of the agents' audience and their CA, at the paths of docs/reference/contracts.md."""
     workload = operator(render())
     volumes = {item["name"]: item for item in workload["spec"]["template"]["spec"]["volumes"]}
     token, certificate = volumes["access"]["projected"]["sources"]

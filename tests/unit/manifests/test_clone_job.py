@@ -92,7 +92,7 @@ def test_replica_without_a_predecessor_has_no_source() -> None:
 
 
 def test_config_map_holds_all_that_spark_needs() -> None:
-    """JSON, YAML and properties, as ARCHITECTURE.md promises."""
+    """JSON, YAML and properties, as docs/reference/contracts.md promises."""
     placement = SparkPlacement(namespace="shop", group="sales", has_map=True)
     urls = {"node-2": "https://10.0.0.2:8440", "node-1": "https://10.0.0.1:8440"}
     others = {"node-3": "https://10.0.0.3:8440"}

@@ -33,7 +33,7 @@ import javax.net.ssl.SNIHostName;
 import javax.net.ssl.SSLParameters;
 
 /**
- * Asks node agents over HTTPS; see ARCHITECTURE.md, "Agent API". One instance per credentials in a JVM, so that all
+ * Asks node agents over HTTPS; see docs/reference/agent-api.md. One instance per credentials in a JVM, so that all
  * tasks of an executor share connections.
  */
 public final class AgentHttp {
