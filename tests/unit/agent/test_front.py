@@ -25,7 +25,7 @@ from colocation.model.names import AGENT_TLS_SERVER_NAME
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Pki, make_pki, until
-from .test_agent_lifecycle import KUBECONFIG_TO_NOWHERE, get
+from .test_server import KUBECONFIG_TO_NOWHERE, get
 
 CONTENT = b"content"
 LARGE = bytes(range(256)) * (64 << 10)

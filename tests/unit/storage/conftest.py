@@ -12,9 +12,7 @@ from colocation.storage.root import DataRoot
 
 @dataclass
 class Clock:
-    """A wall clock, and a monotonic one, moved by hand. The wall clock begins some seconds ahead of the files that a
-    test writes.
-    """
+    """A wall clock and a monotonic one, moved by hand. The wall clock starts some seconds after the files of a test."""
 
     now: float = field(default_factory=lambda: time.time() + 5)
     elapsed: float = 1000.0
@@ -32,7 +30,7 @@ class Clock:
         self.elapsed += seconds
 
     def step(self, seconds: float) -> None:
-        """Somebody sets the wall clock; no time passes."""
+        """Set the wall clock; no time passes."""
         self.now += seconds
 
 

@@ -19,7 +19,7 @@ BUCKETS = 4
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its files' contents; ``stored`` is the manifest as it lies on disk."""
+    """A table with its files' contents; ``stored`` is the manifest as written to the disk."""
 
     path: TablePath
     contents: dict[str, bytes]
@@ -28,12 +28,12 @@ class Table:
 
     @property
     def reference(self) -> TableReference:
-        """What the operator asks agents about."""
+        """The reference that the operator asks agents about."""
         return TableReference(namespace=self.path.namespace, directory=self.path.directory, manifest=self.manifest)
 
     @property
     def asked(self) -> AskedTable:
-        """The same, as part of a conversation."""
+        """The reference as part of a conversation."""
         return AskedTable(reference=self.reference, uid=f"{UID}-0000-4000-8000-000000000000", group_uid="group-1",
                           map_version=7)  # fmt: skip
 
@@ -76,7 +76,7 @@ def make_table(contents: dict[str, bytes], name: str = "orders", namespace: str 
 
 
 def on_disk(root: DataRoot | Path, table: TablePath, path: str) -> Path:
-    """Where a published file lies."""
+    """The location of a published file."""
     base = root if isinstance(root, Path) else root.path
     return base / table.namespace / table.directory / path
 

@@ -1,4 +1,4 @@
-"""How long a file has been seen unneeded: never for longer than it was, whatever happens to agents and ledger."""
+"""For how long a file has been seen unneeded: never longer than it was, whatever happens to agents and the ledger."""
 
 import random
 import shutil
@@ -15,7 +15,7 @@ A, B = FileIdentity(1, 2, 3), FileIdentity(1, 4, 3)
 
 
 class Node:
-    """A ledger, and the agents that run on it one after the other, each with a monotonic clock of its own."""
+    """A ledger, and the agents that run on it one after the other, each with its own monotonic clock."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger"
@@ -23,12 +23,12 @@ class Node:
         self.start()
 
     def start(self) -> None:
-        """A new agent."""
+        """Start a new agent."""
         self.ledger = Ledger(self.path)
         self.ages = Ages(self.ledger, lambda: self.seconds)
 
     def restart(self, is_killed: bool = False) -> None:
-        """The agent ends, and later another one begins."""
+        """End the agent and start another later."""
         if not is_killed:
             self.ages.save()
         self.ledger.close()
@@ -41,8 +41,8 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_an_age_counts_from_the_first_time_that_a_file_is_seen(node: Node) -> None:
-    """It ends when the file is not seen any more, looks different, or is needed."""
+def test_age_counts_from_the_first_sighting(node: Node) -> None:
+    """It ends when the file is no longer seen, looks different, or is needed."""
     assert node.ages.of(PLACE, {"a": A, "b": A, "c": A}) == {"a": 0.0, "b": 0.0, "c": 0.0}
     node.seconds += 10
     assert node.ages.of(PLACE, {"a": A, "b": B}) == {"a": 10.0, "b": 0.0}
@@ -54,14 +54,14 @@ def test_an_age_counts_from_the_first_time_that_a_file_is_seen(node: Node) -> No
     assert node.ages.of("another/place", {"b": B}) == {"b": 0.0}
 
 
-def test_older_than_no_time_is_every_file() -> None:
-    """Also one that is seen for the first time."""
+def test_every_file_is_older_than_zero_seconds() -> None:
+    """Including files seen for the first time."""
     assert older({"a": 0.0, "b": 9.0}, 0) == {"a", "b"}
     assert older({"a": 8.9, "b": 9.0}, 9) == {"b"}
 
 
-def test_a_restart_goes_on_from_what_was_written_down(node: Node) -> None:
-    """A kill loses what passed since; nothing is added."""
+def test_a_restart_continues_from_the_recorded_age(node: Node) -> None:
+    """A kill loses the time since the last record; nothing is added."""
     node.ages.of(PLACE, {"a": A})
     node.seconds += 10
     node.restart()
@@ -71,8 +71,8 @@ def test_a_restart_goes_on_from_what_was_written_down(node: Node) -> None:
     assert node.ages.of(PLACE, {"a": A}) == {"a": 10.0}
 
 
-def test_without_its_ledger_a_node_knows_no_ages(node: Node) -> None:
-    """All begins again."""
+def test_without_a_ledger_all_ages_restart(node: Node) -> None:
+    """Every file is young again."""
     node.ages.of(PLACE, {"a": A})
     node.seconds += 10
     node.ages.save()
@@ -82,8 +82,8 @@ def test_without_its_ledger_a_node_knows_no_ages(node: Node) -> None:
     assert node.ages.of(PLACE, {"a": A}) == {"a": 0.0}
 
 
-def test_a_disk_that_takes_no_writes_does_not_stop_the_time(node: Node) -> None:
-    """Or a full disk would keep its garbage; the agent remembers until it ends."""
+def test_ages_grow_on_a_read_only_disk(node: Node) -> None:
+    """Otherwise a full disk would keep its garbage; the agent keeps ages in memory."""
     node.ages.of(PLACE, {"a": A, "b": A})
     node.ledger._connection.close()
     node.ledger._connection = sqlite3.connect(f"file:{node.path}?mode=ro", uri=True, check_same_thread=False)
@@ -96,10 +96,10 @@ def test_a_disk_that_takes_no_writes_does_not_stop_the_time(node: Node) -> None:
     assert node.ages.of(PLACE, {"a": A}) == {"a": 0.0}
 
 
-def test_the_ledger_of_a_release_before_on_a_disk_that_takes_no_writes(
+def test_the_previous_releases_ledger_on_a_read_only_disk(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no table for sightings; what it knows of contents counts all the same."""
+    """It has no table for sightings; its entries still count."""
     node.ledger._connection.execute("DROP TABLE sighted")
     node.ledger.close()
     error = sqlite3.OperationalError("read-only")
@@ -119,11 +119,11 @@ def _raising(error: Exception):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_age_is_ever_greater_than_the_truth(node: Node, seed: int) -> None:
-    """Restarts, kills, two agents at once and files that change, in any order."""
+def test_no_age_exceeds_the_true_age(node: Node, seed: int) -> None:
+    """Restarts, kills, two agents together and changing files, in any order."""
     chance = random.Random(seed)
     looks = dict.fromkeys("abc", A)
-    truth = dict.fromkeys("abc", 0.0)  # the time that passed since it was needed, or changed
+    truth = dict.fromkeys("abc", 0.0)  # the time since it was needed or changed
     for _ in range(60):
         passed = chance.choice([0.0, 1.0, 50.0])
         node.seconds += passed

@@ -1,4 +1,4 @@
-"""A disk that cannot read one place: what lies there is missing or damaged, and all else is reported as it is (D3)."""
+"""A disk that cannot read one place: files there are missing or damaged, everything else is reported correctly."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ Break = Callable[[str, int], None]
 
 @pytest.fixture
 def fail(monkeypatch: pytest.MonkeyPatch) -> Break:
-    """Makes opening and looking at everything of one name fail with an error number."""
+    """Make opening and stat'ing of everything with one name fail with an error number."""
 
     def failing(name: str, number: int) -> None:
         for function in ("open", "stat"):
@@ -49,8 +49,8 @@ def inventory(root: DataRoot) -> Inventory:
     return Inventory(root)
 
 
-def test_a_folder_that_cannot_be_read_counts_as_missing(inventory: Inventory, fail: Break) -> None:
-    """A clone brings its files back; the other folders are reported."""
+def test_an_unreadable_folder_counts_as_missing(inventory: Inventory, fail: Break) -> None:
+    """A clone brings its files back; other folders are reported."""
     fail(BAD_FOLDER, errno.EIO)
     sweep(inventory)
     report, other = inventory.report([TABLE.reference, OTHER.reference])
@@ -58,7 +58,7 @@ def test_a_folder_that_cannot_be_read_counts_as_missing(inventory: Inventory, fa
     assert states(other) == {0: "complete"}
 
 
-def test_a_table_that_cannot_be_read_harms_itself_alone(inventory: Inventory, fail: Break) -> None:
+def test_an_unreadable_table_affects_no_other_table(inventory: Inventory, fail: Break) -> None:
     """Its manifest counts as missing."""
     fail(TABLE.path.directory, errno.EIO)
     sweep(inventory)
@@ -67,7 +67,7 @@ def test_a_table_that_cannot_be_read_harms_itself_alone(inventory: Inventory, fa
     assert states(other) == {0: "complete"}
 
 
-def test_what_says_nothing_about_a_table_fails_the_whole(inventory: Inventory, fail: Break) -> None:
+def test_running_out_of_descriptors_fails_the_report(inventory: Inventory, fail: Break) -> None:
     """An agent without file descriptors must not report its tables as lost."""
     fail(TABLE.path.directory, errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):
@@ -79,7 +79,7 @@ def test_what_says_nothing_about_a_table_fails_the_whole(inventory: Inventory, f
 def test_a_file_that_cannot_be_opened_is_damaged(
     inventory: Inventory, root: DataRoot, clock: Clock, fail: Break
 ) -> None:
-    """The scrub finds it, goes on with the next one and does not come back to it at once."""
+    """The scrub finds it, continues with the next one, and does not return to it immediately."""
     before = inventory.report([TABLE.reference, OTHER.reference])
     assert list(map(states, before)) == [{0: "complete", 1: "complete"}, {0: "complete"}]
     fail(BAD_FILE, errno.EIO)
@@ -92,10 +92,10 @@ def test_a_file_that_cannot_be_opened_is_damaged(
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENODATA], ids=errno.errorcode.get)
-def test_a_file_that_cannot_be_hashed_keeps_no_other_one(
+def test_a_file_that_cannot_be_hashed_stops_no_other(
     root: DataRoot, inventory: Inventory, fail: Break, number: int
 ) -> None:
-    """Its bucket is not complete, the step has failed, and everything else is hashed."""
+    """Its bucket is incomplete, the step fails, and every other file is hashed."""
     root.ledger.forget_table(TABLE.path)
     root.ledger.forget_table(OTHER.path)
     sweep(inventory)
@@ -107,8 +107,8 @@ def test_a_file_that_cannot_be_hashed_keeps_no_other_one(
     assert (states(report), states(other)) == ({0: "partial", 1: "complete"}, {0: "partial"})
 
 
-def test_a_hash_without_file_descriptors_is_given_up(inventory: Inventory, root: DataRoot, fail: Break) -> None:
-    """No other file could be opened either."""
+def test_hashing_stops_without_file_descriptors(inventory: Inventory, root: DataRoot, fail: Break) -> None:
+    """No other file could be opened, either."""
     root.ledger.forget_table(OTHER.path)
     sweep(inventory)
     fail(BAD_FILE, errno.EMFILE)
@@ -116,10 +116,10 @@ def test_a_hash_without_file_descriptors_is_given_up(inventory: Inventory, root:
         hash_unverified(inventory, unlimited)
 
 
-def test_a_file_that_cannot_be_scrubbed_keeps_no_other_one(
+def test_a_file_that_cannot_be_scrubbed_stops_no_other(
     root: DataRoot, inventory: Inventory, clock: Clock, fail: Break
 ) -> None:
-    """Nothing is known of it any more, so that it is not called complete and the thread that hashes tries it again."""
+    """Its entry is forgotten, so it does not count as complete, and the hashing thread retries it."""
     inventory.report([TABLE.reference, OTHER.reference])
     clock.advance(101)
     with pytest.MonkeyPatch.context() as patched:
@@ -136,8 +136,8 @@ def test_a_file_that_cannot_be_scrubbed_keeps_no_other_one(
 @pytest.mark.parametrize(
     "number", [pytest.param(errno.EIO, id="EIO"), pytest.param(errno.EUCLEAN, id="EUCLEAN")]
 )
-def test_a_clones_progress_that_cannot_be_read_is_not_told(root: DataRoot, fail: Break, number: int) -> None:
-    """Else the node would give no report at all, and nobody would hear that its disk fails."""
+def test_unreadable_clone_progress_is_left_out(root: DataRoot, fail: Break, number: int) -> None:
+    """Otherwise the node would send no report, and its failing disk would go unnoticed."""
     progress = CloneProgress(namespace="shop", group="sales", bucket=1, bytes_done=0, bytes_total=9, updated_at="")
     write_progress(root, progress)
     assert read_progress(root) == (progress,)
@@ -145,8 +145,8 @@ def test_a_clones_progress_that_cannot_be_read_is_not_told(root: DataRoot, fail:
     assert read_progress(root) == ()
 
 
-def test_an_agent_without_file_descriptors_says_nothing_of_clones(root: DataRoot, fail: Break) -> None:
-    """It must not say that none is under way."""
+def test_reading_progress_fails_without_file_descriptors(root: DataRoot, fail: Break) -> None:
+    """The agent must not report that no clone is running."""
     write_progress(root, CloneProgress(namespace="a", group="b", bucket=0, bytes_done=0, bytes_total=9, updated_at=""))
     fail(PROGRESS_FILE, errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):

@@ -1,4 +1,4 @@
-"""The health of a data root's disk: which disk it is, and whether it takes what is written (D1, D2)."""
+"""The health of a data root's disk: which disk it is, and whether it takes writes."""
 
 import errno
 import json
@@ -30,19 +30,19 @@ from .conftest import Clock
 
 @pytest.fixture
 def health(root: DataRoot) -> DiskHealth:
-    """Of a disk that was looked at once."""
+    """The health of a disk that was probed once."""
     found = DiskHealth(root, "node-1")
     found.probe()
     return found
 
 
 def reason(health: DiskHealth) -> Reason | None:
-    """What is wrong, in a word."""
+    """The fault's reason."""
     return health.fault.reason if health.fault else None
 
 
-def test_a_disk_keeps_its_name(root: DataRoot, health: DiskHealth) -> None:
-    """The first look adopts it; an agent that is started anew, or that of another node, finds the same id."""
+def test_a_disk_keeps_its_id(root: DataRoot, health: DiskHealth) -> None:
+    """The first probe adopts it; a restarted agent, or another node's, finds the same id."""
     assert len(health.disk_id) == 16
     again = DiskHealth(root, "node-2")
     again.probe()
@@ -59,28 +59,28 @@ def test_a_disk_keeps_its_name(root: DataRoot, health: DiskHealth) -> None:
         pytest.param(errno.EACCES, Reason.DISK_READ_ONLY, id="another owner"),
         pytest.param(errno.ENOSPC, Reason.DISK_FULL, id="full"),
         pytest.param(errno.EDQUOT, Reason.DISK_FULL, id="quota"),
-        pytest.param(errno.EMFILE, None, id="says nothing about the disk"),
+        pytest.param(errno.EMFILE, None, id="no fault of the disk"),
     ],
 )
-def test_what_a_failed_probe_says(
+def test_reason_of_a_failed_probe(
     root: DataRoot, health: DiskHealth, monkeypatch: pytest.MonkeyPatch, number: int, expected: Reason | None
 ) -> None:
-    """A small write and its sync fail."""
+    """A small write or its sync fails."""
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(number, os.strerror(number))))
     health.probe()
     assert reason(health) == expected
 
 
-def test_a_process_without_descriptors_says_nothing_about_the_disk(health: DiskHealth) -> None:
-    """Nor when it is a write of a table's file that fails for it."""
+def test_running_out_of_descriptors_is_no_disk_fault(health: DiskHealth) -> None:
+    """Neither in a probe nor in a write of a table's file."""
     health.note(OSError(errno.EMFILE, "too many"))
     assert reason(health) is None
 
 
-def test_a_failing_disk_is_not_well_after_one_good_write(
+def test_one_good_write_does_not_clear_a_failing_disk(
     health: DiskHealth, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel tells of a lost write once. ``since`` is when it first failed."""
+    """The kernel reports a lost write once. ``since`` is the first failure."""
     began = clock.elapsed
     health.note(OSError(errno.EIO, "lost"))
     clock.advance(FAILING_SECONDS - 1)
@@ -91,10 +91,10 @@ def test_a_failing_disk_is_not_well_after_one_good_write(
     assert reason(health) is None
 
 
-def test_a_failed_sync_of_an_upload_is_noticed(
+def test_a_failed_sync_of_an_upload_is_a_fault(
     root: DataRoot, health: DiskHealth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for the next probe, and nothing of the attempt stays."""
+    """It is reported before the next probe, and the attempt leaves nothing."""
     with IncomingFile(root, UPLOADS, "upload") as incoming:
         incoming.write(b"content")
         monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EIO, "lost")))
@@ -104,10 +104,10 @@ def test_a_failed_sync_of_an_upload_is_noticed(
     assert list((root.path / ".incoming" / "uploads").iterdir()) == []
 
 
-def test_a_probe_that_hangs_is_a_failure(
+def test_a_hung_probe_is_a_fault(
     root: DataRoot, health: DiskHealth, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dying disk may answer after minutes; whoever asks meanwhile is told."""
+    """A dying disk may answer after minutes; the fault is reported meanwhile."""
     found = []
 
     def hang() -> None:
@@ -120,31 +120,31 @@ def test_a_probe_that_hangs_is_a_failure(
     assert found == [None, Reason.DISK_FAILING]
 
 
-def test_a_marker_that_goes_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
-    """It is not written again: what lies there now is not known."""
+def test_a_vanished_marker_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
+    """It is not written again: the disk may be another one."""
     (root.path / MARKER_FILE).unlink()
     health.probe()
     assert reason(health) == Reason.DISK_MISSING
     assert not (root.path / MARKER_FILE).exists()
 
 
-def test_a_marker_says_which_disk_it_is_to_people(root: DataRoot, health: DiskHealth) -> None:
-    """At the top of the data root, where they look."""
+def test_the_marker_is_readable_by_people(root: DataRoot, health: DiskHealth) -> None:
+    """It is at the top of the data root."""
     found = json.loads((root.path / "colocation.json").read_text())
     assert set(found) == {"id", "node", "device", "fileSystem", "adoptedAt"}
     assert datetime.fromisoformat(found["adoptedAt"]).tzinfo
 
 
-def test_another_marker_is_another_disk(root: DataRoot, health: DiskHealth) -> None:
-    """The agent goes on to say which disk it began with."""
+def test_another_marker_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
+    """The agent keeps reporting the disk that it started with."""
     before = health.disk_id
     (root.path / MARKER_FILE).write_text('{"id": "0123456789abcdef"}')
     health.probe()
     assert (reason(health), health.disk_id) == (Reason.DISK_MISSING, before)
 
 
-def test_a_folder_in_the_place_of_the_root_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
-    """A disk was mounted over it, or unmounted; only a new process would see what is there."""
+def test_a_replaced_root_folder_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
+    """A disk was mounted over it, or unmounted; only a new process would see the new folder."""
     root.path.rename(root.path.with_name("away"))
     root.path.mkdir()
     health.probe()
@@ -156,11 +156,11 @@ def test_a_folder_in_the_place_of_the_root_is_a_missing_disk(root: DataRoot, hea
     [
         pytest.param('{"id": "../../etc"}', id="no id"),
         pytest.param("", id="torn"),
-        pytest.param(" " * MAX_MARKER_BYTES + '{"id": "0123456789abcdef"}', id="too long to be read whole"),
+        pytest.param(" " * MAX_MARKER_BYTES + '{"id": "0123456789abcdef"}', id="too long"),
     ],
 )
-def test_a_marker_that_cannot_be_understood_is_a_failing_disk(root: DataRoot, content: str) -> None:
-    """Nothing is adopted over it."""
+def test_an_unreadable_marker_is_a_failing_disk(root: DataRoot, content: str) -> None:
+    """It is not replaced."""
     (root.path / MARKER_FILE).write_text(content)
     health = DiskHealth(root, "node-1")
     health.probe()
@@ -169,7 +169,7 @@ def test_a_marker_that_cannot_be_understood_is_a_failing_disk(root: DataRoot, co
 
 
 def test_a_marker_is_not_written_through_a_link(root: DataRoot, tmp_path: Path) -> None:
-    """Whoever may write the data root gets at no file outside of it."""
+    """An account that can write to the data root reaches no file outside it."""
     outside = tmp_path / "outside"
     outside.write_text("secret")
     (root.path / f"{MARKER_FILE}.new").symlink_to(outside)
@@ -178,7 +178,7 @@ def test_a_marker_is_not_written_through_a_link(root: DataRoot, tmp_path: Path) 
     assert (reason(health), outside.read_text()) == (Reason.DISK_FAILING, "secret")
 
 
-def test_nothing_is_adopted_where_a_mount_point_is_required(root: DataRoot, tmp_path: Path) -> None:
+def test_no_folder_is_adopted_where_a_mount_point_is_required(root: DataRoot, tmp_path: Path) -> None:
     """The folder below an unmounted disk gets no marker."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:1 /var/data {root.path} rw - ext4 /dev/sda1 rw\n")
@@ -199,7 +199,7 @@ def test_mount_points_with_odd_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", '{"id": "0123456789abcdef"}'])
-def test_a_clone_finds_out_that_it_is_another_disk(tmp_path: Path, content: str | None) -> None:
+def test_a_clone_refuses_another_disk(tmp_path: Path, content: str | None) -> None:
     """No marker, a torn one, another one."""
     if content is not None:
         (tmp_path / MARKER_FILE).write_text(content)
@@ -207,8 +207,8 @@ def test_a_clone_finds_out_that_it_is_another_disk(tmp_path: Path, content: str 
         check_disk(tmp_path, "f" * 16)
 
 
-def test_a_marker_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that does not take it has not been adopted."""
+def test_a_marker_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that does not take the marker is not adopted."""
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
         monkeypatch.setattr(os, "fsync", Mock(side_effect=[None, OSError(errno.EIO, "lost")]))

@@ -1,4 +1,4 @@
-"""Files that are received, synced and published together: all of them are on the disk before one of them is visible."""
+"""Batches of small files: all of them are on the disk before any is visible."""
 
 import errno
 import os
@@ -30,13 +30,13 @@ Call = Callable[..., None]
 
 @pytest.fixture
 def syncs() -> Iterator[Executor]:
-    """What waits for the disk."""
+    """The threads that wait for syncs."""
     with ThreadPoolExecutor(4) as threads:
         yield threads
 
 
 def publish_all(root: DataRoot, syncs: Executor) -> None:
-    """Publish the contents; two paths each hold the same."""
+    """Publish the contents; two paths have the same content."""
     with IncomingBatch(root, TABLE, FOLDER) as batch:
         for path, content in CONTENTS.items():
             batch.add(path, content, sha256_hex(content))
@@ -50,12 +50,12 @@ def visible(root: DataRoot) -> set[str]:
 
 
 def left_over(root: DataRoot) -> list[str]:
-    """What lies where files are received."""
+    """Files left in the clone's folder."""
     return [path.name for path in root.path.joinpath(*FOLDER).iterdir()]
 
 
-def test_publishes_every_file_and_tells_the_agent(root: DataRoot, syncs: Executor) -> None:
-    """All are there, known to the ledger, announced, and readable by others; nothing is left over."""
+def test_publishes_and_announces_every_file(root: DataRoot, syncs: Executor) -> None:
+    """All are visible, in the ledger, announced, and readable by other users; nothing is left over."""
     publish_all(root, syncs)
     assert visible(root) == set(CONTENTS)
     assert {path: entry.sha256 for path, entry in root.ledger.entries(TABLE).items()} == {
@@ -67,10 +67,10 @@ def test_publishes_every_file_and_tells_the_agent(root: DataRoot, syncs: Executo
     assert left_over(root) == []
 
 
-def test_what_the_disk_gives_back_otherwise_is_not_published(
+def test_a_file_that_reads_back_differently_is_not_published(
     root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read from the disk itself, not from memory; nothing of the batch is trusted then."""
+    """Files are read from the disk itself, not from memory; nothing of the batch is trusted then."""
     read = Mock(return_value=(FileIdentity(4, 1, 1), sha256_hex(b"other")))
     monkeypatch.setattr("colocation.storage.publish.hash_descriptor", read)
     with pytest.raises(DigestDiffers, match="the disk returns"):
@@ -79,7 +79,7 @@ def test_what_the_disk_gives_back_otherwise_is_not_published(
     assert (visible(root), root.ledger.entries(TABLE), left_over(root)) == (set(), {}, [])
 
 
-def test_nothing_is_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
+def test_files_are_not_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
     """The names in a clone's folder can be guessed."""
     outside, path = tmp_path / "outside", next(iter(CONTENTS))
     outside.write_bytes(b"somebody else's")
@@ -90,10 +90,10 @@ def test_nothing_is_received_through_a_link(root: DataRoot, tmp_path: Path) -> N
     assert outside.read_bytes() == b"somebody else's"
 
 
-def test_nothing_is_visible_before_all_is_synced(
+def test_no_file_is_visible_before_all_are_synced(
     root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every content is synced before the first rename, and every folder after the last one into it."""
+    """Every file is synced before the first rename, and every folder after the last rename into it."""
     steps: list[str] = []
     for name in ("fsync", "rename"):
         original = getattr(os, name)
@@ -113,10 +113,10 @@ def test_nothing_is_visible_before_all_is_synced(
 
 
 @pytest.mark.parametrize("failing", range(len(CONTENTS)))
-def test_a_sync_that_fails_publishes_and_keeps_nothing(
+def test_a_failed_sync_publishes_and_keeps_nothing(
     root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    """Whichever file's: none of the batch is visible, in the ledger or left; a repetition begins anew and succeeds."""
+    """No file of the batch is visible, in the ledger or left over; a repetition starts over and succeeds."""
     calls = iter(range(1000))
     original = os.fsync
 
@@ -137,10 +137,10 @@ def test_a_sync_that_fails_publishes_and_keeps_nothing(
     assert visible(root) == set(CONTENTS)
 
 
-def test_names_whose_folder_cannot_be_synced_are_taken_back(
+def test_files_in_a_folder_that_cannot_be_synced_are_removed(
     root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next attempt would count such files as held, and a power cut would take them."""
+    """Otherwise the next attempt would count them as held, and a power loss could remove them."""
     original = os.fsync
     with root.folder((*TABLE, "data", "o_year=1"), create=True) as opened:
         failing = os.fstat(opened).st_ino
@@ -162,10 +162,10 @@ def test_names_whose_folder_cannot_be_synced_are_taken_back(
 
 
 @pytest.mark.parametrize("step", range(12))
-def test_a_kill_at_any_step_leaves_whole_files_only(
+def test_a_kill_at_any_step_leaves_only_whole_files(
     root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """What is visible is whole and was synced; what is left over is overwritten by the repetition."""
+    """Visible files are whole and synced; leftovers are overwritten by the repetition."""
 
     class Killed(BaseException):
         pass
@@ -180,7 +180,7 @@ def test_a_kill_at_any_step_leaves_whole_files_only(
             call(*arguments, **named)
 
         monkeypatch.setattr(os, name, counted)
-    monkeypatch.setattr(os, "unlink", lambda *_arguments, **_named: None)  # a killed process tidies nothing up
+    monkeypatch.setattr(os, "unlink", lambda *_arguments, **_named: None)  # a killed process cleans nothing up
     with pytest.raises(Killed):
         publish_all(root, syncs)
     monkeypatch.undo()
@@ -190,8 +190,8 @@ def test_a_kill_at_any_step_leaves_whole_files_only(
     assert left_over(root) == []
 
 
-def test_takes_the_place_of_a_damaged_file(root: DataRoot, syncs: Executor) -> None:
-    """A damaged file is unheld, and held again after the batch."""
+def test_replaces_a_damaged_file(root: DataRoot, syncs: Executor) -> None:
+    """A damaged file is not held; it is held again after the batch."""
     publish_all(root, syncs)
     damaged = WANTED[-1]
     damage(on_disk(root, TABLE, damaged.path))
@@ -204,10 +204,10 @@ def test_takes_the_place_of_a_damaged_file(root: DataRoot, syncs: Executor) -> N
     ("path", "sha256", "error"),
     [
         pytest.param(WANTED[0].path, "00" * 32, DigestDiffers, id="another content"),
-        pytest.param("data/../../x_00001.parquet", sha256_hex(b"x"), InvalidPath, id="a path out of the table"),
+        pytest.param("data/../../x_00001.parquet", sha256_hex(b"x"), InvalidPath, id="a path outside the table"),
     ],
 )
-def test_refuses_what_was_not_wanted(
+def test_refuses_other_content_and_paths(
     root: DataRoot, path: str, sha256: str, error: type[Exception]
 ) -> None:
     """Nothing of it is written."""
@@ -216,8 +216,8 @@ def test_refuses_what_was_not_wanted(
     assert left_over(root) == []
 
 
-def test_a_full_disk_is_said(root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ENOSPC is ``NoRoom``, and what was received goes."""
+def test_a_full_disk_raises_no_room(root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOSPC is ``NoRoom``, and received files are removed."""
 
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -231,8 +231,8 @@ def test_a_full_disk_is_said(root: DataRoot, syncs: Executor, monkeypatch: pytes
     assert left_over(root) == []
 
 
-def test_nothing_is_announced_through_a_link(root: DataRoot, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The sweep finds the files all the same."""
+def test_announcements_follow_no_link(root: DataRoot, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The sweep finds the files nevertheless."""
     outside, folder = tmp_path / "outside", root.path / ".incoming" / "changed" / TABLE.namespace
     outside.write_bytes(b"somebody else's")
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What a node reports to hold: honest after damage, quick when nothing changed."""
+"""Reports on what a node holds: correct after damage, cheap when nothing changed."""
 
 import errno
 import os
@@ -7,13 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from colocation.model.agent import TableReport
+from colocation.model.agent import TableReference, TableReport
 from colocation.storage import contents, verification
+from colocation.storage.contents import HeldFile
 from colocation.storage.errors import ManifestMissing
 from colocation.storage.inventory import Inventory, hash_unverified, scrub_batch, sweep
+from colocation.storage.ledger import FileIdentity
+from colocation.storage.report import table_report
 from colocation.storage.root import DataRoot
 from colocation.storage.verification import unlimited
+from colocation.storage.wanted import WantedFile
 
 from .conftest import Clock
 from .tables import damage, data_path, make_table, on_disk, publish, publish_table
@@ -22,6 +29,11 @@ TABLE = make_table(
     {data_path(bucket, partition=f"o_year={year}"): f"{year} {bucket}".encode() for year in (1, 2) for bucket in (0, 1)}
 )
 FIRST = data_path(0, partition="o_year=1")
+
+RIGHT, OTHER = "a" * 64, "b" * 64
+REFERENCE = TableReference(namespace="shop", directory="orders-0a1b2c3d", manifest="c" * 64)
+REPORT = TypeAdapter(TableReport)
+STATES = ("held", "absent", "unverified", "damaged", "quarantined")
 
 
 def states(report: TableReport) -> dict[int, str | None]:
@@ -37,7 +49,7 @@ def report_on(inventory: Inventory) -> TableReport:
 
 @contextmanager
 def counted_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Collects one entry per file that is hashed."""
+    """Collects one entry per hashed file."""
     hashed: list[int] = []
     original = verification.hash_descriptor
 
@@ -72,7 +84,7 @@ def test_nothing_held(root: DataRoot) -> None:
 
 
 def test_no_manifest(root: DataRoot) -> None:
-    """Without the wanted manifest nothing can be said, and that is said."""
+    """Without the wanted manifest the report says only that it is missing."""
     report = report_on(Inventory(root))
     assert (report.manifest_present, report.buckets) == (False, {})
 
@@ -85,21 +97,21 @@ def test_a_damaged_manifest_counts_as_missing(inventory: Inventory, root: DataRo
 
 
 def test_a_table_before_its_first_load(root: DataRoot) -> None:
-    """Nothing is wanted, so nothing is missing; what uploads left is surplus."""
+    """Nothing is wanted, so nothing is missing; uploaded files are surplus."""
     publish(root, TABLE.path, FIRST, b"1234")
     report = Inventory(root).report([TABLE.reference.model_copy(update={"manifest": None})])[0]
     assert (report.manifest_present, report.buckets, report.surplus_bytes) == (True, {}, 4)
 
 
-def test_a_missing_file_is_noticed_at_once(inventory: Inventory, root: DataRoot) -> None:
-    """A deletion shows in its folder."""
+def test_a_missing_file_is_noticed_by_the_next_look(inventory: Inventory, root: DataRoot) -> None:
+    """A deletion changes its folder."""
     report_on(inventory)
     on_disk(root, TABLE.path, FIRST).unlink()
     assert states(report_on(inventory)) == {0: "partial", 1: "complete"}
 
 
-def test_a_damaged_file_does_not_count_until_it_was_hashed(inventory: Inventory, root: DataRoot) -> None:
-    """After a sweep it is doubtful, after the hash it is corrupt and named, and put right it counts again."""
+def test_a_changed_file_does_not_count_until_it_is_hashed(inventory: Inventory, root: DataRoot) -> None:
+    """After a sweep it is unverified, after the hash corrupt and listed, and once repaired it counts again."""
     report_on(inventory)
     damage(on_disk(root, TABLE.path, FIRST))
     sweep(inventory)
@@ -112,14 +124,14 @@ def test_a_damaged_file_does_not_count_until_it_was_hashed(inventory: Inventory,
 
 
 def test_a_file_of_another_size_is_corrupt_without_a_hash(inventory: Inventory, root: DataRoot) -> None:
-    """A truncated file needs no reading to be known as wrong."""
+    """A truncated file needs no hash."""
     os.truncate(on_disk(root, TABLE.path, FIRST), 1)
     sweep(inventory)
     assert states(report_on(inventory))[0] == "corrupt"
 
 
-def test_the_scrub_finds_damage_that_nothing_shows(inventory: Inventory, root: DataRoot, clock: Clock) -> None:
-    """A bit that flips on the disk changes neither size nor time; the scrub reads it."""
+def test_the_scrub_finds_invisible_damage(inventory: Inventory, root: DataRoot, clock: Clock) -> None:
+    """A flipped bit changes neither size nor time; the scrub reads it."""
     report_on(inventory)
     file = on_disk(root, TABLE.path, FIRST)
     before = file.stat()
@@ -135,7 +147,7 @@ def test_the_scrub_finds_damage_that_nothing_shows(inventory: Inventory, root: D
 
 
 def test_a_restart_hashes_nothing(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger survives: a node that returns is complete at once."""
+    """The ledger survives, so a node that returns is complete immediately."""
     report_on(inventory)
     root.close()
     with counted_hashes(monkeypatch) as hashed:
@@ -149,8 +161,8 @@ def test_a_restart_hashes_nothing(inventory: Inventory, root: DataRoot, monkeypa
     root.__init__(root.path)
 
 
-def test_without_its_ledger_a_node_hashes_again(root: DataRoot, tmp_path: Path) -> None:
-    """Losing the ledger costs hashing and nothing else."""
+def test_a_lost_ledger_costs_only_hashing(root: DataRoot, tmp_path: Path) -> None:
+    """Every file is hashed again, nothing else changes."""
     publish_table(root, TABLE)
     root.ledger.forget_table(TABLE.path)
     inventory = Inventory(root)
@@ -159,7 +171,7 @@ def test_without_its_ledger_a_node_hashes_again(root: DataRoot, tmp_path: Path) 
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
 
 
-def test_a_quiet_pass_looks_at_no_file(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_pass_stats_no_file(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once folders have settled, a report of an unchanged table lists no folder and is the same object."""
     monkeypatch.setattr(contents, "SETTLING_NANOSECONDS", -1_000_000_000_000)
     first = report_on(inventory)
@@ -171,10 +183,10 @@ def test_a_quiet_pass_looks_at_no_file(inventory: Inventory, root: DataRoot, mon
     assert inventory.report([TABLE.reference])[0] is first
 
 
-def test_files_published_by_another_process_are_known_without_a_hash(
+def test_files_published_by_a_clone_need_no_hash(
     inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clone writes the ledger before it publishes, so the agent need not hash what it brought."""
+    """A clone announces what it read back, so the agent need not hash it."""
     on_disk(root, TABLE.path, FIRST).unlink()
     report_on(inventory)
     clone_root = DataRoot(root.path)
@@ -185,7 +197,7 @@ def test_files_published_by_another_process_are_known_without_a_hash(
     clone_root.close()
 
 
-def test_surplus_is_what_no_manifest_names(inventory: Inventory, root: DataRoot) -> None:
+def test_surplus_counts_files_that_no_manifest_names(inventory: Inventory, root: DataRoot) -> None:
     """Garbage counts, retained snapshots' files do not."""
     old = make_table({data_path(0, load="old"): b"old"}, snapshot=0)
     publish_table(root, old)
@@ -197,7 +209,7 @@ def test_surplus_is_what_no_manifest_names(inventory: Inventory, root: DataRoot)
 
 @pytest.mark.parametrize("deep", [pytest.param(True, id="deep"), pytest.param(False, id="quick")])
 def test_verify(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch, deep: bool) -> None:
-    """Deep verification hashes every file of the manifest again, a quick one only what looks changed."""
+    """Deep verification hashes every file of the manifest again, a quick one only files that look changed."""
     damage(on_disk(root, TABLE.path, FIRST))
     with counted_hashes(monkeypatch) as hashed:
         report = inventory.table(TABLE.path).verify(TABLE.manifest, deep)
@@ -206,7 +218,7 @@ def test_verify(inventory: Inventory, root: DataRoot, monkeypatch: pytest.Monkey
 
 
 def test_verify_needs_the_manifest(inventory: Inventory) -> None:
-    """What cannot be compared is refused, not guessed."""
+    """Without it verification fails."""
     with pytest.raises(ManifestMissing, match="put it first"):
         inventory.table(TABLE.path).verify("00" * 32, deep=False)
 
@@ -225,7 +237,7 @@ def test_a_table_that_vanishes_and_returns(inventory: Inventory, root: DataRoot)
 def test_a_file_that_the_disk_cannot_read_is_corrupt(
     inventory: Inventory, root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An input/output error is damage that a clone repairs, not a reason to stop the scrub."""
+    """An input/output error is damage for a clone to repair, and does not stop the scrub."""
 
     def unreadable(*_arguments: object) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
@@ -240,8 +252,8 @@ def test_a_file_that_the_disk_cannot_read_is_corrupt(
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
 
 
-def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, clock: Clock) -> None:
-    """The scrub reads manifests too; what is in memory does not hide that the one on the disk is gone."""
+def test_a_rotten_manifest_is_missing(inventory: Inventory, root: DataRoot, clock: Clock) -> None:
+    """The scrub reads manifests, too; a copy in memory does not hide the damage."""
     assert report_on(inventory).manifest_present
     file = on_disk(root, TABLE.path, f"manifests/{TABLE.manifest}.json.zst")
     before = file.stat()
@@ -252,8 +264,8 @@ def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, c
     assert not report_on(inventory).manifest_present
 
 
-def test_buckets_that_only_retained_snapshots_fill_are_told(root: DataRoot, inventory: Inventory) -> None:
-    """Whether or not the files are here; else they would look like buckets of nothing."""
+def test_buckets_of_retained_snapshots_only_are_reported(root: DataRoot, inventory: Inventory) -> None:
+    """Whether or not the files are held; otherwise such buckets would seem empty."""
     publish_table(root, TABLE)
     old = make_table({data_path(bucket, load="old"): b"o" for bucket in (1, 3)}, snapshot=0)
     publish_table(root, old)
@@ -265,8 +277,8 @@ def test_buckets_that_only_retained_snapshots_fill_are_told(root: DataRoot, inve
     assert (report.retained_missing, report.retained_only) == ((3,), (3,))
 
 
-def test_buckets_that_lack_retained_files_are_told(root: DataRoot, inventory: Inventory) -> None:
-    """A replica is complete without them; whoever wants to delete another one has to know."""
+def test_buckets_that_lack_retained_files_are_reported(root: DataRoot, inventory: Inventory) -> None:
+    """A replica is complete without them, but the operator must know before it deletes another."""
     publish_table(root, TABLE)
     old = make_table({data_path(0, load="old"): b"o", data_path(1, load="old"): b"o"}, snapshot=0)
     reference = TABLE.reference.model_copy(update={"retained_manifests": (old.manifest,)})
@@ -279,3 +291,33 @@ def test_buckets_that_lack_retained_files_are_told(root: DataRoot, inventory: In
     inventory.table(TABLE.path).look()
     [report] = inventory.report([reference])
     assert (report.retained_present, report.retained_missing) == (True, (1,))
+
+
+def held_file(state: str) -> HeldFile:
+    digest = {"held": RIGHT, "unverified": None, "damaged": OTHER}[state]
+    return HeldFile(FileIdentity(4, 1, 1), digest)
+
+
+def report(states: list[str]) -> TableReport:
+    """A report on one bucket with a file in each of these states."""
+    wanted = {f"part-{number}": WantedFile(f"part-{number}", 0, 4, RIGHT) for number in range(len(states))}
+    found = dict(zip(wanted, states, strict=True))
+    quarantined = [path for path, state in found.items() if state == "quarantined"]
+    held = {path: held_file(state) for path, state in found.items() if state not in ("absent", "quarantined")}
+    return table_report(REFERENCE, wanted, (), held, quarantined)
+
+
+def test_without_the_manifest_buckets_come_from_file_names() -> None:
+    """This node may be the only one that holds them."""
+    held = {data_path(bucket): held_file("unverified") for bucket in (3, 1)}
+    told = table_report(REFERENCE, None, (), held)
+    assert (told.manifest_present, told.buckets, told.unnamed_buckets) == (False, {}, (1, 3))
+    assert table_report(REFERENCE, {}, (), held).unnamed_buckets == ()
+
+
+@given(st.lists(st.sampled_from(STATES), min_size=1, max_size=40))
+def test_unverified_and_missing_files_are_lacking(states: list[str]) -> None:
+    """Each by its position, also after the report was serialized."""
+    told = REPORT.validate_json(REPORT.dump_json(report(states), by_alias=True))
+    found = told.buckets[0].lacking
+    assert [bool(found >> position & 1) for position in range(len(states))] == [state != "held" for state in states]

@@ -1,4 +1,4 @@
-"""The ledger is a cache: quick when it is there, harmless when it is lost or damaged."""
+"""The ledger is a cache: it saves hashing, and losing it does no harm."""
 
 import sqlite3
 from pathlib import Path
@@ -19,7 +19,7 @@ def entry(verified_at: float, sha256: str = "aa") -> LedgerEntry:
 
 
 def make_read_only(ledger: Ledger) -> None:
-    """As when the kernel has made the file system read-only: what is open can be read."""
+    """Make writes fail as after the kernel has remounted the file system read-only."""
     ledger._connection.close()
     ledger._connection = sqlite3.connect(f"file:{ledger._path}?mode=ro", uri=True, check_same_thread=False)
 
@@ -32,7 +32,7 @@ def test_remembers_exactly(tmp_path: Path) -> None:
     assert Ledger(tmp_path / "ledger").entries(TABLE) == {"data/a": entry(1.5)}
 
 
-def test_the_last_word_counts(tmp_path: Path) -> None:
+def test_the_last_hash_counts(tmp_path: Path) -> None:
     """A new hash replaces the old one; tables do not mix."""
     ledger = Ledger(tmp_path / "ledger")
     for table, sha256 in ((TABLE, "aa"), (TABLE, "bb"), (OTHER, "cc")):
@@ -45,7 +45,7 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
 
 
 def test_oldest_first(tmp_path: Path) -> None:
-    """The scrub gets what was not hashed for the longest time, and nothing younger than it asked for."""
+    """The scrub gets the files with the oldest hashes, and none younger than requested."""
     ledger = Ledger(tmp_path / "ledger")
     for verified_at in (3.0, 1.0, 2.0):
         ledger.record(TABLE, f"data/{verified_at}", entry(verified_at))
@@ -56,16 +56,16 @@ def test_oldest_first(tmp_path: Path) -> None:
     assert ledger.backlog(before=3.0, now=10.0) == (2, 14)
 
 
-def test_what_was_hashed_in_the_future_is_due(tmp_path: Path) -> None:
-    """Somebody set the clock forward, and back: no file is exempt for the time between."""
+def test_future_hashes_are_due(tmp_path: Path) -> None:
+    """A clock that was set forward and back exempts no file."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(100.0))
     assert [row.path for row in ledger.oldest(2, before=3.0, now=50.0)] == ["data/a"]
     assert ledger.oldest(2, before=3.0, now=100.0) == []
 
 
-def test_the_backlog_is_counted_without_looking_at_rows(tmp_path: Path) -> None:
-    """Everybody waits for the ledger meanwhile: where much is due, a look at each row took seconds."""
+def test_the_backlog_is_counted_from_the_index(tmp_path: Path) -> None:
+    """Other callers wait meanwhile, and reading each row took seconds."""
     ledger = Ledger(tmp_path / "ledger")
     asked: list[str] = []
     ledger._connection.set_trace_callback(asked.append)
@@ -76,8 +76,8 @@ def test_the_backlog_is_counted_without_looking_at_rows(tmp_path: Path) -> None:
     assert not [step for step in plan if "MULTI-INDEX OR" in step]
 
 
-def test_a_ledger_of_the_release_before_is_taken_over(tmp_path: Path) -> None:
-    """With its rows; the index that it had, and that nothing uses any more, goes."""
+def test_the_previous_releases_ledger_is_migrated(tmp_path: Path) -> None:
+    """Its rows stay; its unused index is dropped."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))
     with ledger._connection as connection:
@@ -91,8 +91,8 @@ def test_a_ledger_of_the_release_before_is_taken_over(tmp_path: Path) -> None:
     assert names.fetchall() == [("verified_by_age_bytes",)]
 
 
-def test_one_process_owns_it(tmp_path: Path) -> None:
-    """A clone sees what the agent knows, keeps its own findings to itself, and changes nothing in the file."""
+def test_only_the_owner_writes(tmp_path: Path) -> None:
+    """A clone sees the agent's entries, keeps its own in memory, and changes nothing in the file."""
     agent, clone = Ledger(tmp_path / "ledger"), BorrowedLedger(tmp_path / "ledger")
     agent.record(TABLE, "data/a", entry(1.0))
     agent.record(TABLE, "data/b", entry(1.0))
@@ -105,7 +105,7 @@ def test_one_process_owns_it(tmp_path: Path) -> None:
 
 
 def test_a_clone_needs_no_ledger(tmp_path: Path) -> None:
-    """Nor does it make one where there is none, or mend a damaged one."""
+    """It neither creates a missing ledger nor repairs a damaged one."""
     missing = BorrowedLedger(tmp_path / "ledger")
     assert (missing.entries(TABLE), list(tmp_path.iterdir())) == ({}, [])
     (tmp_path / "ledger").write_bytes(b"no database at all" * 100)
@@ -118,8 +118,8 @@ def test_a_clone_needs_no_ledger(tmp_path: Path) -> None:
              sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOMEM],
     ids=["full", "read-only", "I/O error", "cannot be opened", "locked", "no memory"],
 )  # fmt: skip
-def test_it_survives_all_but_its_own_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """What cannot be opened now is read, kept in memory, and is there whole at the next start."""
+def test_the_file_survives_everything_but_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """If it cannot be opened now, it is read, new rows go to memory, and it is intact at the next start."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))
     ledger.close()
@@ -136,8 +136,8 @@ def test_it_survives_all_but_its_own_damage(tmp_path: Path, monkeypatch: pytest.
     assert Ledger(tmp_path / "ledger").entries(TABLE) == {"data/a": entry(1.0)}
 
 
-def test_a_lock_that_is_met_later_changes_nothing(tmp_path: Path) -> None:
-    """It passes: what is kept meanwhile in memory must not be given up for it."""
+def test_a_later_lock_changes_nothing(tmp_path: Path) -> None:
+    """A lock passes: rows in memory must not be given up for it."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))
     error = sqlite3.OperationalError("database is locked")
@@ -151,8 +151,8 @@ def test_a_lock_that_is_met_later_changes_nothing(tmp_path: Path) -> None:
     assert ledger.entries(TABLE) == {"data/a": entry(1.0)}
 
 
-def test_damage_that_is_met_later_is_set_aside_too(tmp_path: Path) -> None:
-    """A scrub that reads a damaged ledger would find nothing to do for ever."""
+def test_later_damage_is_set_aside(tmp_path: Path) -> None:
+    """Otherwise a scrub that reads a damaged ledger would never find anything due."""
     ledger = Ledger(tmp_path / "ledger")
     for number in range(2000):
         ledger.record(TABLE, f"data/{number}", entry(float(number)))
@@ -175,8 +175,8 @@ def test_damage_that_is_met_later_is_set_aside_too(tmp_path: Path) -> None:
         pytest.param(None, id="overwritten in the middle"),
     ],
 )
-def test_a_damaged_ledger_is_begun_anew(tmp_path: Path, content: bytes | None) -> None:
-    """It opens empty and works; nothing but hashing is lost, and the damaged one is there for people to look at."""
+def test_a_damaged_ledger_is_replaced(tmp_path: Path, content: bytes | None) -> None:
+    """The new one is empty and works; the damaged one remains for people to inspect."""
     path = tmp_path / "ledger"
     ledger = Ledger(path)
     for number in range(2000):
@@ -194,10 +194,10 @@ def test_a_damaged_ledger_is_begun_anew(tmp_path: Path, content: bytes | None) -
     assert again.entry(TABLE, "data/a") == entry(1.0)
 
 
-def test_a_ledger_that_takes_no_writes_any_more_goes_on_in_memory(
+def test_new_rows_go_to_memory_when_writes_fail(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Files on a full or read-only disk must not be hashed at each look; it is said once."""
+    """Files on a full or read-only disk must not be hashed at each look; one warning is logged."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))
     make_read_only(ledger)
@@ -209,7 +209,7 @@ def test_a_ledger_that_takes_no_writes_any_more_goes_on_in_memory(
 
 
 def test_a_write_that_a_lock_refuses_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It passes, so the file stays the ledger."""
+    """A lock passes, so the file stays the ledger."""
     ledger, other = Ledger(tmp_path / "ledger"), Ledger(tmp_path / "ledger")
     ledger._connection.execute("PRAGMA busy_timeout = 1")
     other._connection.execute("BEGIN IMMEDIATE")
@@ -221,10 +221,10 @@ def test_a_write_that_a_lock_refuses_is_lost(tmp_path: Path, caplog: pytest.LogC
 
 
 @pytest.mark.parametrize("opened_anew", [False, True], ids=["while it runs", "at its start"])
-def test_what_is_kept_in_memory_is_what_is_new(
+def test_only_new_rows_are_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened_anew: bool
 ) -> None:
-    """A copy of all rows took more memory than an agent has. What is forgotten stays forgotten, and is not scrubbed."""
+    """A copy of all rows took more memory than an agent has. Deleted rows stay deleted, and are not scrubbed."""
     ledger = Ledger(tmp_path / "ledger")
     for table in (TABLE, OTHER):
         ledger.record_all(table, [(f"data/{number}", entry(float(number))) for number in range(4)])
@@ -248,19 +248,19 @@ def test_what_is_kept_in_memory_is_what_is_new(
     assert ledger._connection.execute("SELECT count(*) FROM temp.new_verified").fetchone() == (7,)
 
 
-def test_a_full_disk_takes_new_rows_into_memory(tmp_path: Path) -> None:
-    """As the disk says it: in the middle of a write, of which nothing stays in the file."""
+def test_new_rows_go_to_memory_on_a_full_disk(tmp_path: Path) -> None:
+    """The disk fails in the middle of a write, which leaves nothing in the file."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))
-    ledger._connection.execute("PRAGMA max_page_count = 1")  # no more than it has
+    ledger._connection.execute("PRAGMA max_page_count = 1")  # its current size
     ledger.record_all(TABLE, [(f"data/{number}", entry(2.0)) for number in range(1000)])
     assert len(ledger.entries(TABLE)) == 1001
     ledger.close()
     assert list(Ledger(tmp_path / "ledger").entries(TABLE)) == ["data/a"]
 
 
-def test_a_write_that_memory_refuses_too_fails_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Files are served and published all the same."""
+def test_a_write_that_memory_refuses_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Files are served and published nevertheless."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))
     ledger._connection.execute("PRAGMA query_only = ON")

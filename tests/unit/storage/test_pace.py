@@ -18,7 +18,7 @@ class Time(threading.Event):
         return self.now
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Time passes; says whether the event is set, as an Event does."""
+        """Let time pass; returns whether the event is set, as an Event does."""
         self.now += timeout or 0.0
         return self.is_set()
 
@@ -32,8 +32,8 @@ def test_keeps_to_the_rate() -> None:
     assert time.now == pytest.approx(100.0 + 9.9)
 
 
-def test_makes_up_for_short_pauses_only() -> None:
-    """After a long pause no more than half a second's bytes come at once."""
+def test_makes_up_only_for_short_pauses() -> None:
+    """After a long pause at most half a second's bytes may go immediately."""
     time = Time()
     pace = Pace(100.0, time, clock=time)
     pace(10)
@@ -45,7 +45,7 @@ def test_makes_up_for_short_pauses_only() -> None:
 
 
 def test_no_limit_never_waits() -> None:
-    """Without a rate time stands still."""
+    """Without a rate there are no waits."""
     time = Time()
     pace = Pace(None, time, clock=time)
     for _ in range(100):
@@ -53,8 +53,8 @@ def test_no_limit_never_waits() -> None:
     assert time.now == 100.0
 
 
-def test_stops_at_once() -> None:
-    """Set the event and the next block is not read, with or without a limit."""
+def test_stops_before_the_next_block() -> None:
+    """Once the event is set the next block is not read, with or without a limit."""
     for rate in (None, 100.0):
         time = Time()
         pace = Pace(rate, time, clock=time)

@@ -28,12 +28,12 @@ PATH = data_path(1, partition="o_year=1995")
 
 
 def uploads(root: DataRoot) -> list[str]:
-    """What is left in ``.incoming/uploads``."""
+    """Files left in ``.incoming/uploads``."""
     return [path.name for path in (root.path / ".incoming" / "uploads").iterdir()]
 
 
 def test_publishes_once(root: DataRoot) -> None:
-    """The first time the file is new, then it is there; nothing is left behind."""
+    """The first upload is new, the second finds the file; nothing is left over."""
     assert publish(root, TABLE.path, PATH, b"content") is True
     assert publish(root, TABLE.path, PATH, b"content") is False
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
@@ -52,7 +52,7 @@ def test_published_files_are_readable_by_other_users(root: DataRoot) -> None:
 
 
 def test_published_files_never_change(root: DataRoot) -> None:
-    """Another content under the same path is refused, and the first one stays."""
+    """Other content under the same path is refused, and the first content stays."""
     publish(root, TABLE.path, PATH, b"content")
     with pytest.raises(ContentConflict, match="use a new file name"):
         publish(root, TABLE.path, PATH, b"another")
@@ -61,7 +61,7 @@ def test_published_files_never_change(root: DataRoot) -> None:
 
 
 def test_a_wrong_digest_publishes_nothing(root: DataRoot) -> None:
-    """Content that is not what was announced is thrown away."""
+    """Content without the announced digest is discarded."""
     with IncomingFile(root, UPLOADS, "x") as incoming:
         incoming.write(b"conten")
         with pytest.raises(DigestDiffers, match="received 6 bytes"):
@@ -75,7 +75,7 @@ def test_a_damaged_file_may_be_replaced_by_the_one_its_manifest_names(root: Data
     publish(root, TABLE.path, PATH, b"content")
     damage(on_disk(root, TABLE.path, PATH))
     with pytest.raises(ContentConflict):
-        publish(root, TABLE.path, PATH, b"content")  # no manifest says what it should be
+        publish(root, TABLE.path, PATH, b"content")  # named by no manifest
     with IncomingFile(root, UPLOADS, "x") as incoming:
         incoming.write(b"content")
         wanted = sha256_hex(b"content")
@@ -83,8 +83,8 @@ def test_a_damaged_file_may_be_replaced_by_the_one_its_manifest_names(root: Data
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
 
 
-def test_a_live_file_is_not_replaced_by_what_somebody_elses_manifest_names(root: DataRoot) -> None:
-    """By an account that may put files, but not commit: its manifest is held and verified like one of a load."""
+def test_a_manifest_that_is_not_live_replaces_no_live_file(root: DataRoot) -> None:
+    """An account that may put files, but not commit, can put and verify a manifest like a load's."""
     publish_table(root, TABLE)
     inventory = Inventory(root)
     inventory.report([TABLE.reference])
@@ -99,7 +99,7 @@ def test_a_live_file_is_not_replaced_by_what_somebody_elses_manifest_names(root:
 
 
 def test_a_damaged_manifest_is_replaced(root: DataRoot) -> None:
-    """A manifest's name says what it holds, so the good one always wins."""
+    """A manifest's name is its digest, so the good one always wins."""
     path = f"manifests/{TABLE.manifest}.json.zst"
     publish(root, TABLE.path, path, TABLE.stored)
     damage(on_disk(root, TABLE.path, path))
@@ -111,7 +111,7 @@ def test_a_damaged_manifest_is_replaced(root: DataRoot) -> None:
 def test_an_interruption_anywhere_can_be_repeated(
     root: DataRoot, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    """Whichever system call fails, no wrong content is visible and the repetition publishes."""
+    """Whichever system call fails, no wrong content is visible, and the repetition publishes."""
 
     def fail(*_arguments: object, **_named: object) -> None:
         raise OSError(5, "Input/output error")
@@ -125,7 +125,7 @@ def test_an_interruption_anywhere_can_be_repeated(
     assert uploads(root) == []
 
 
-def test_nothing_is_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
+def test_files_are_not_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
     """A clone's folder has a name that others can guess."""
     outside = tmp_path / "outside"
     outside.write_bytes(b"somebody else's")
@@ -136,8 +136,8 @@ def test_nothing_is_received_through_a_link(root: DataRoot, tmp_path: Path) -> N
     assert outside.read_bytes() == b"somebody else's"
 
 
-def test_what_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed fsync the kernel takes the pages for written: whoever went on would publish lost bytes (D4)."""
+def test_a_file_that_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed fsync the kernel counts the pages as written: a resumed attempt would publish lost bytes."""
 
     def fail(_descriptor: int) -> None:
         raise OSError(5, "Input/output error")
@@ -151,8 +151,8 @@ def test_what_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: py
     assert received_bytes(root, UPLOADS, "x") == 0
 
 
-def test_what_cannot_be_read_back_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the disk itself, not from memory: only that says what came to it."""
+def test_a_file_that_cannot_be_read_back_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read from the disk itself, not from memory."""
     faults: list[OSError] = []
     root.fault_listeners.append(faults.append)
     read = Mock(side_effect=OSError(5, "Input/output error"))
@@ -167,8 +167,8 @@ def test_what_cannot_be_read_back_is_not_resumed(root: DataRoot, monkeypatch: py
     assert [error.errno for error in faults] == [5]
 
 
-def test_a_file_whose_name_could_not_be_synced_is_taken_back(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a crash it might not be there: whoever sends it again must not be told that it is."""
+def test_a_file_whose_name_could_not_be_synced_is_removed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It might be gone after a crash, so a repeated upload must not find it."""
     faults: list[OSError] = []
     root.fault_listeners.append(faults.append)
     sync = os.fsync
@@ -189,8 +189,8 @@ def test_a_file_whose_name_could_not_be_synced_is_taken_back(root: DataRoot, mon
     assert publish(root, TABLE.path, PATH, b"content") is True
 
 
-def test_a_full_disk_is_said_so(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ENOSPC while writing becomes NoRoom, and what was written can be discarded."""
+def test_a_full_disk_while_writing_raises_no_room(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOSPC becomes NoRoom, and the received bytes can be discarded."""
 
     def no_space(_descriptor: int, _block: object) -> int:
         raise OSError(28, "No space left on device")
@@ -205,7 +205,7 @@ def test_a_full_disk_is_said_so(root: DataRoot, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_concurrent_publication_of_the_same_file(root: DataRoot) -> None:
-    """Of eight at once exactly one is new, none fails, and the file is whole."""
+    """Of eight together exactly one is new, none fails, and the file is whole."""
     outcomes: list[bool] = []
     content = b"content" * 1000
 
@@ -215,13 +215,13 @@ def test_concurrent_publication_of_the_same_file(root: DataRoot) -> None:
             digest = sha256_hex(content)
             outcomes.append(publish_once(root, TABLE.path, PATH, incoming, digest, lambda _table, _path: None))
 
-    run_at_once([lambda number=number: upload(number) for number in range(8)])
+    run_together([lambda number=number: upload(number) for number in range(8)])
     assert sorted(outcomes) == [False] * 7 + [True]
     assert on_disk(root, TABLE.path, PATH).read_bytes() == content
     assert uploads(root) == []
 
 
-def run_at_once(functions: list[Callable[[], None]]) -> None:
+def run_together(functions: list[Callable[[], None]]) -> None:
     """Run functions in threads and wait for all."""
     threads = [threading.Thread(target=function) for function in functions]
     for thread in threads:
@@ -231,7 +231,7 @@ def run_at_once(functions: list[Callable[[], None]]) -> None:
 
 
 def test_only_stale_incoming_files_are_removed(root: DataRoot, clock: Clock) -> None:
-    """What somebody wrote to within a day stays: it may be resumed."""
+    """A file written within a day stays: it may be resumed."""
     for folder, name in ((UPLOADS, "old"), ((".incoming", "clones", "shop.sales.00001", "files"), "part")):
         with IncomingFile(root, folder, name) as incoming:
             incoming.write(b"content")
@@ -243,9 +243,10 @@ def test_only_stale_incoming_files_are_removed(root: DataRoot, clock: Clock) -> 
     assert list((root.path / ".incoming" / "clones").iterdir()) == []
 
 
-def test_uploads_that_end_meanwhile_keep_no_others(
+def test_uploads_that_end_meanwhile_stop_no_cleanup(
     root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Files that disappear during the cleanup are no error."""
     for folder in (UPLOADS, (".incoming", "clones")):
         with IncomingFile(root, folder, "old") as incoming:
             incoming.write(b"content")
@@ -257,7 +258,7 @@ def test_uploads_that_end_meanwhile_keep_no_others(
 
 
 def test_a_clone_that_writes_is_not_stale(root: DataRoot, clock: Clock) -> None:
-    """Into a file that was begun long ago: its folders have not changed since."""
+    """It writes to an old file, so its folders have not changed."""
     clone = root.path / ".incoming" / "clones" / "shop.sales.00001"
     with IncomingFile(root, (".incoming", "clones", clone.name, "files"), "part") as incoming:
         incoming.write(b"content")
@@ -268,10 +269,10 @@ def test_a_clone_that_writes_is_not_stale(root: DataRoot, clock: Clock) -> None:
     assert (clone / "files" / "part").exists()
 
 
-def test_a_file_that_cannot_be_removed_keeps_no_other_one(
+def test_a_file_that_cannot_be_removed_stops_no_other(
     root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither uploads nor clones, nor what lies beside it in its own folder."""
+    """Neither uploads nor clones, nor the other files of its folder."""
     clone = (".incoming", "clones", "shop.sales.00001")
     for folder, name in ((UPLOADS, "bad"), (UPLOADS, "old"), (clone, "bad"), (clone, "old")):
         with IncomingFile(root, folder, name) as incoming:
@@ -292,8 +293,8 @@ def test_a_file_that_cannot_be_removed_keeps_no_other_one(
     assert [path.name for path in root.path.joinpath(*clone).iterdir()] == ["bad"]
 
 
-def test_uploads_that_were_cut_off_go_when_the_next_agent_begins(root: DataRoot) -> None:
-    """Nobody resumes them. Clones are others', and stay."""
+def test_interrupted_uploads_are_removed_at_the_next_start(root: DataRoot) -> None:
+    """Nobody can resume them. Clones belong to Jobs and stay."""
     clone = (".incoming", "clones", "shop.sales.00001")
     for folder in (UPLOADS, clone):
         with IncomingFile(root, folder, "cut-off") as incoming:
@@ -303,8 +304,8 @@ def test_uploads_that_were_cut_off_go_when_the_next_agent_begins(root: DataRoot)
     assert [path.name for path in root.path.joinpath(*clone).iterdir()] == ["cut-off"]
 
 
-def test_uploads_of_another_agent_that_still_runs_stay(root: DataRoot) -> None:
-    """Two may overlap: rolling updates with maxSurge, or a pod that was deleted by force."""
+def test_uploads_of_a_running_agent_stay(root: DataRoot) -> None:
+    """Two may overlap: rolling updates with maxSurge, or a pod deleted by force."""
     with uploads_in_use(root):
         with IncomingFile(root, UPLOADS, "arriving") as incoming:
             incoming.write(b"content")
@@ -314,10 +315,10 @@ def test_uploads_of_another_agent_that_still_runs_stay(root: DataRoot) -> None:
         assert uploads(root) == []
 
 
-def test_uploads_that_cannot_be_removed_make_no_other_agent_wait(
+def test_the_exclusive_lock_is_held_only_during_removal(
     root: DataRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lock that keeps others away is held while uploads are removed, and no longer."""
+    """A failure releases it, so that another agent can start."""
     with IncomingFile(root, UPLOADS, "cut-off"):
         pass
     monkeypatch.setattr(os, "unlink", Mock(side_effect=OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN))))
@@ -326,8 +327,8 @@ def test_uploads_that_cannot_be_removed_make_no_other_agent_wait(
     assert uploads(root) == ["cut-off"]
 
 
-def test_an_agent_begins_also_where_uploads_cannot_be_removed(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
-    """What its disk still has can be read."""
+def test_an_agent_starts_where_uploads_cannot_be_removed(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
+    """Reads still work on such a disk."""
     shutil.rmtree(root.path / ".incoming")
     (root.path / ".incoming").write_text("in the way")
     with uploads_in_use(root):

@@ -1,4 +1,4 @@
-"""Damaged files go out of the readers' way at once; their bucket is called corrupt until they are there again (D6)."""
+"""Damaged files leave the readers' path immediately; their bucket is corrupt until they are held again."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ TABLE = make_table({PATH: b"12345", OTHER: b"other"})
 
 @pytest.fixture
 def inventory(root: DataRoot) -> Inventory:
-    """A node that holds the table, and was asked about it."""
+    """The inventory of a node that holds the table and was asked about it."""
     publish_table(root, TABLE)
     found = Inventory(root)
     assert states(found.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
@@ -35,19 +35,19 @@ def inventory(root: DataRoot) -> Inventory:
 
 
 def aside(root: DataRoot) -> frozenset[str]:
-    """What lies in the quarantine."""
+    """The paths in the quarantine."""
     return quarantine.quarantined(root, TABLE.path)
 
 
 def break_and_notice(root: DataRoot, inventory: Inventory) -> None:
-    """Somebody changes a file; the sweep and the hash thread come by."""
+    """Change a file, then sweep and hash."""
     damage(on_disk(root, TABLE.path, PATH))
     sweep(inventory)
     hash_unverified(inventory, unlimited)
 
 
-def test_a_damaged_file_is_out_of_the_way_and_its_bucket_is_corrupt(root: DataRoot, inventory: Inventory) -> None:
-    """Also for an agent that was started anew; and complete when the good content is there again."""
+def test_a_damaged_file_is_moved_and_its_bucket_is_corrupt(root: DataRoot, inventory: Inventory) -> None:
+    """Also for a restarted agent; complete again once the good content is back."""
     break_and_notice(root, inventory)
     assert not on_disk(root, TABLE.path, PATH).exists()
     assert aside(root) == {PATH}
@@ -58,8 +58,8 @@ def test_a_damaged_file_is_out_of_the_way_and_its_bucket_is_corrupt(root: DataRo
     assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
 
-def test_what_no_live_manifest_names_stays(root: DataRoot) -> None:
-    """Before the operator has asked, nothing is known to be damaged: a load may verify any manifest."""
+def test_a_file_that_no_live_manifest_names_stays(root: DataRoot) -> None:
+    """Before the operator has asked, no file counts as damaged: a load may verify any manifest."""
     publish_table(root, TABLE)
     inventory = Inventory(root)
     inventory.table(TABLE.path).verify(TABLE.reference.manifest, deep=False)
@@ -67,8 +67,8 @@ def test_what_no_live_manifest_names_stays(root: DataRoot) -> None:
     assert aside(root) == frozenset()
 
 
-def test_a_manifest_that_says_otherwise_moves_nothing(root: DataRoot, inventory: Inventory) -> None:
-    """A file is right when any manifest that is in use says so."""
+def test_a_file_that_one_live_manifest_confirms_stays(root: DataRoot, inventory: Inventory) -> None:
+    """A file is right if any live manifest gives it its content."""
     forged = make_table({PATH: b"forged", OTHER: b"other"}, snapshot=2)
     publish(root, TABLE.path, f"manifests/{forged.reference.manifest}.json.zst", forged.stored)
     both = TABLE.reference.model_copy(
@@ -91,10 +91,10 @@ def test_a_reported_file_is_read_from_the_disk(root: DataRoot, inventory: Invent
 
 
 @pytest.mark.parametrize("number", sorted(UNREADABLE_MEDIUM), ids=lambda number: errno.errorcode[number])
-def test_a_file_that_the_disk_cannot_read_is_damaged(
+def test_a_file_that_the_disk_cannot_read_is_quarantined(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """The file, and not the node."""
+    """The file is damaged, not the node."""
 
     def fail(*_arguments: object) -> bytes:
         raise OSError(number, os.strerror(number))
@@ -106,10 +106,10 @@ def test_a_file_that_the_disk_cannot_read_is_damaged(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES], ids=errno.errorcode.get)
-def test_what_says_nothing_about_a_file_damages_none(
+def test_running_out_of_memory_damages_no_file(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """An agent that is short of memory must not put its files aside."""
+    """An agent that is short of memory must not move its files."""
     before = root.ledger.entries(TABLE.path)
     with monkeypatch.context() as patched:
         patched.setattr(os, "pread", Mock(side_effect=OSError(number, os.strerror(number))))
@@ -131,10 +131,10 @@ def fail_for(monkeypatch: pytest.MonkeyPatch, function: str, name: str) -> None:
     monkeypatch.setattr(os, function, failing)
 
 
-def test_a_file_that_cannot_be_moved_keeps_no_other_one(
+def test_a_file_that_cannot_be_moved_stops_no_other(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readers still see it, its bucket is corrupt, the step has failed, and it is tried again."""
+    """Readers still see it, its bucket is corrupt, the step fails, and the move is retried."""
     for path in (PATH, OTHER):
         damage(on_disk(root, TABLE.path, path))
     sweep(inventory)
@@ -149,17 +149,17 @@ def test_a_file_that_cannot_be_moved_keeps_no_other_one(
     assert aside(root) == {PATH, OTHER}
 
 
-def test_a_file_whose_time_cannot_be_set_is_moved_all_the_same(
+def test_a_file_whose_time_cannot_be_set_is_moved(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That no reader sees it counts for more."""
+    """Hiding it from readers matters more."""
     fail_for(monkeypatch, "utime", PATH.rpartition("/")[2])
     break_and_notice(root, inventory)
     assert aside(root) == {PATH}
 
 
-def test_it_is_purged_after_a_day_of_the_agents_own(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
-    """No step of the wall clock shortens it; then nothing is left. Its place has the right content again."""
+def test_a_replaced_file_is_purged_after_a_day(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
+    """The day counts by the agent's clock, whatever the wall clock shows. Its place has the right content again."""
     break_and_notice(root, inventory)
     assert publish(root, TABLE.path, PATH, b"12345")
     purge = QuarantinePurge(root, inventory.live_digests)
@@ -178,16 +178,16 @@ UNKNOWN_LIVE = TABLE.reference.model_copy(update={"retained_manifests": ("0" * 6
 @pytest.mark.parametrize(
     ("reference", "purged"),
     [
-        pytest.param(TABLE.reference, 0, id="named, and nowhere else here"),
+        pytest.param(TABLE.reference, 0, id="named, and the only copy here"),
         pytest.param(UNKNOWN_LIVE, 0, id="a live manifest is not here"),
-        pytest.param(None, 0, id="nobody has asked yet"),
+        pytest.param(None, 0, id="the operator has not asked yet"),
         pytest.param(NOTHING_LIVE, 1, id="no live manifest names it"),
     ],
 )
-def test_what_may_be_the_last_copy_is_not_purged(
+def test_a_possible_last_copy_is_not_purged(
     root: DataRoot, inventory: Inventory, clock: Clock, reference: TableReference | None, purged: int
 ) -> None:
-    """A damaged copy may be all that there is; what nothing names goes, or the disk would fill."""
+    """A damaged copy may be all that there is; files that no manifest names go, or the disk would fill."""
     break_and_notice(root, inventory)
     asked = Inventory(root)
     if reference is not None:
@@ -198,10 +198,10 @@ def test_what_may_be_the_last_copy_is_not_purged(
     assert aside(root) == (frozenset() if purged else {PATH})
 
 
-def test_another_damaged_file_in_its_place_is_no_reason_to_delete_it(
+def test_a_damaged_replacement_purges_nothing(
     root: DataRoot, inventory: Inventory, clock: Clock
 ) -> None:
-    """Only the right content is."""
+    """Only the right content does."""
     break_and_notice(root, inventory)
     on_disk(root, TABLE.path, PATH).write_bytes(b"wrong")
     assert QuarantinePurge(root, inventory.live_digests).run() == 0
@@ -212,7 +212,7 @@ def test_another_damaged_file_in_its_place_is_no_reason_to_delete_it(
 def test_files_that_a_failing_disk_does_not_list_stay(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that seems to be empty is no reason to delete what is in it."""
+    """A folder that seems empty is no reason to delete its contents."""
     break_and_notice(root, inventory)
     with monkeypatch.context() as patched:
         patched.setattr(quarantine, "files_in_quarantine", lambda *_: {})
@@ -221,7 +221,7 @@ def test_files_that_a_failing_disk_does_not_list_stay(
 
 
 def test_a_dropped_table_leaves_nothing_in_the_quarantine(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
-    """Nothing is asked about a folder that is gone."""
+    """Its folder is gone, and no question names it."""
     break_and_notice(root, inventory)
     shutil.rmtree(on_disk(root, TABLE.path, ""))
     assert QuarantinePurge(root, inventory.live_digests).run() == 0
@@ -252,7 +252,7 @@ def test_a_file_that_can_be_read_again_goes_back(
     assert root.names((QUARANTINE_DIRECTORY, TABLE.path.namespace)) == []
 
 
-def test_what_goes_back_replaces_nothing(root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_file_replaces_nothing(root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clone that is not known yet may have been quicker."""
     with monkeypatch.context() as patched:
         failing_reads(patched)
@@ -263,10 +263,10 @@ def test_what_goes_back_replaces_nothing(root: DataRoot, inventory: Inventory, m
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"newer"
 
 
-def test_what_is_changed_while_it_is_read_stays(
+def test_a_file_changed_while_it_is_read_stays(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What goes back is the file that was read, and no other one."""
+    """Only the file that was read goes back."""
     with monkeypatch.context() as patched:
         failing_reads(patched)
         assert inventory.table(TABLE.path).check(PATH)
@@ -285,7 +285,7 @@ def test_what_is_changed_while_it_is_read_stays(
 
 
 @pytest.mark.parametrize("is_folder", [True, False], ids=["name", "content"])
-def test_what_is_not_durable_does_not_go_back(
+def test_a_file_that_is_not_durable_does_not_go_back(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, is_folder: bool
 ) -> None:
     """The file stays in the quarantine, and nothing is lost."""
@@ -306,10 +306,10 @@ def test_what_is_not_durable_does_not_go_back(
     assert QuarantinePurge(root, inventory.live_digests).run() == 1
 
 
-def test_a_file_that_could_not_be_read_is_read_again_before_it_is_moved(
+def test_an_unreadable_file_is_read_again_before_it_is_moved(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ledger's word is of a moment at which the disk failed."""
+    """The ledger's entry is from a moment at which the disk failed."""
     table = inventory.table(TABLE.path)
     with monkeypatch.context() as patched:
         failing_reads(patched)
@@ -320,10 +320,10 @@ def test_a_file_that_could_not_be_read_is_read_again_before_it_is_moved(
     assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
 
-def test_a_file_that_cannot_be_purged_keeps_no_other_one(
+def test_a_file_that_cannot_be_purged_stops_no_other(
     root: DataRoot, inventory: Inventory, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The purge has failed, and tries it again."""
+    """The purge fails, and retries it."""
     damage(on_disk(root, TABLE.path, OTHER))
     break_and_notice(root, inventory)
     inventory.report([NOTHING_LIVE])
@@ -337,8 +337,8 @@ def test_a_file_that_cannot_be_purged_keeps_no_other_one(
     assert aside(root) == {bad}
 
 
-def test_a_bucket_that_is_dropped_leaves_nothing_in_the_quarantine(root: DataRoot, inventory: Inventory) -> None:
-    """Else the node would be called corrupt, and ordered to drop it, again and again."""
+def test_dropping_a_bucket_empties_its_quarantine(root: DataRoot, inventory: Inventory) -> None:
+    """Otherwise the node would be called corrupt, and ordered to drop it, again and again."""
     break_and_notice(root, inventory)
     live = removal.Live((TABLE.reference.manifest,), 3600)
     removal.delete_bucket(root, inventory, TABLE.path, 0, live)
@@ -346,8 +346,8 @@ def test_a_bucket_that_is_dropped_leaves_nothing_in_the_quarantine(root: DataRoo
     assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "complete"}
 
 
-def test_a_bucket_that_is_dropped_leaves_the_others_in_the_quarantine(root: DataRoot, inventory: Inventory) -> None:
-    """What is damaged goes on to be called so."""
+def test_dropping_a_bucket_keeps_other_quarantined_files(root: DataRoot, inventory: Inventory) -> None:
+    """Other damaged buckets are still reported as damaged."""
     damage(on_disk(root, TABLE.path, OTHER))
     break_and_notice(root, inventory)
     assert aside(root) == {PATH, OTHER}
@@ -356,8 +356,10 @@ def test_a_bucket_that_is_dropped_leaves_the_others_in_the_quarantine(root: Data
     assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "corrupt"}
 
 
-def test_it_is_kept_from_when_it_is_found_damaged(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
-    """However old it is, and however long an earlier file of its path was kept: else nobody could look at it."""
+def test_the_day_counts_from_when_damage_is_found(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
+    """Whatever the file's age, and however long an earlier file of its path was kept: people must be able to inspect
+    it.
+    """
     inventory.report([NOTHING_LIVE])
     purge = QuarantinePurge(root, inventory.live_digests)
     for _ in range(2):

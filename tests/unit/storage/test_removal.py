@@ -1,4 +1,4 @@
-"""Deletion frees exactly what it may, can be repeated, and takes no file that a load may commit or has committed."""
+"""Deletion frees exactly what it may, can be repeated, and removes no file that a load may commit or has committed."""
 
 import os
 import threading
@@ -42,8 +42,8 @@ def publish_manifest(root: DataRoot, table: Table) -> None:
     publish(root, table.path, manifest_path(table.manifest), table.stored)
 
 
-def test_deletes_a_bucket_but_for_what_a_load_may_yet_commit(root: DataRoot, clock: Clock) -> None:
-    """Committed files go at once, with the folders they leave empty; others when they are older than the grace."""
+def test_dropping_a_bucket_spares_files_of_running_loads(root: DataRoot, clock: Clock) -> None:
+    """Committed files go immediately, with the folders they leave empty; others once they are older than the grace."""
     publish_table(root, TABLE)
     young = data_path(1, load="not-committed")
     publish(root, TABLE.path, young, b"12")
@@ -56,13 +56,14 @@ def test_deletes_a_bucket_but_for_what_a_load_may_yet_commit(root: DataRoot, clo
     assert delete_bucket(root, inventory, TABLE.path, 1, Live(LIVE, 10)) == Removed(files=0, bytes=0)
 
 
-def test_deleting_from_a_table_that_is_not_here(root: DataRoot) -> None:
-    """Nothing to delete is no error."""
+def test_deleting_from_an_absent_table_is_no_error(root: DataRoot) -> None:
+    """There is nothing to delete."""
     assert delete_bucket(root, Inventory(root), TABLE.path, 1, Live(LIVE, 0)) == Removed(files=0, bytes=0)
 
 
-def test_collects_old_garbage_only(root: DataRoot, clock: Clock) -> None:
-    """Files and manifests go that no live manifest has named for the grace. A shorter grace holds at once."""
+def test_collects_only_old_garbage(root: DataRoot, clock: Clock) -> None:
+    """Deletes files and manifests that no live manifest has named for the grace. A shorter grace applies immediately.
+    """
     publish_table(root, TABLE)
     old = make_table({GARBAGE: b"garbage"}, snapshot=0)
     publish_table(root, old)
@@ -77,7 +78,9 @@ def test_collects_old_garbage_only(root: DataRoot, clock: Clock) -> None:
 
 @pytest.mark.parametrize("delete", DELETIONS)
 def test_a_snapshot_stays_for_the_grace_after_it_was_last_live(root: DataRoot, clock: Clock, delete: Deletion) -> None:
-    """A query planned on it may still run. However old its files are: a burst of commits replaces them in a moment."""
+    """A query planned on it may still run. The age of its files does not matter: a burst of commits replaces them in a
+    moment.
+    """
     publish_table(root, TABLE)
     clock.advance(1000)
     inventory, before = Inventory(root), paths(root)
@@ -94,7 +97,7 @@ def test_a_snapshot_stays_for_the_grace_after_it_was_last_live(root: DataRoot, c
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["live again", "verified again"])
-def test_the_grace_begins_again_when_a_snapshot_is_needed_again(root: DataRoot, clock: Clock, named: bool) -> None:
+def test_the_grace_restarts_when_a_snapshot_is_needed_again(root: DataRoot, clock: Clock, named: bool) -> None:
     """It was rolled back to, or loaded again, between two collections."""
     publish_table(root, TABLE)
     publish_table(root, NEXT)
@@ -117,7 +120,7 @@ def test_the_grace_begins_again_when_a_snapshot_is_needed_again(root: DataRoot, 
 
 
 def test_a_drop_keeps_the_ages_of_other_buckets(root: DataRoot, clock: Clock) -> None:
-    """While buckets move the garbage of a table would never be old."""
+    """Otherwise garbage would never age while buckets move."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
     inventory = Inventory(root)
@@ -129,7 +132,7 @@ def test_a_drop_keeps_the_ages_of_other_buckets(root: DataRoot, clock: Clock) ->
 
 @pytest.mark.parametrize("delete", DELETIONS)
 def test_only_published_files_are_deleted(root: DataRoot, clock: Clock, tmp_path: Path, delete: Deletion) -> None:
-    """What else lies there stays, for people to look at; what a link leads to is not ours."""
+    """Other files stay for people to inspect; targets of links are not ours."""
     publish_table(root, TABLE)
     data = on_disk(root, TABLE.path, "data")
     outside = tmp_path / "outside" / data_path(0).rpartition("/")[2]
@@ -159,7 +162,7 @@ def test_without_live_manifests_nothing_is_garbage(root: DataRoot, clock: Clock,
 
 
 def test_collects_nothing_when_a_live_manifest_is_missing(root: DataRoot) -> None:
-    """What is garbage is then unknown, so nothing is."""
+    """It is then unknown which files are garbage."""
     publish_table(root, TABLE)
     before = paths(root)
     with pytest.raises(ManifestMissing):
@@ -168,7 +171,7 @@ def test_collects_nothing_when_a_live_manifest_is_missing(root: DataRoot) -> Non
 
 
 def test_drops_only_old_files_when_a_live_manifest_is_missing(root: DataRoot, clock: Clock) -> None:
-    """What it names is not known, so its files are like everybody's: gone when they are old."""
+    """Its files are unknown, so they go like others once they are old."""
     publish(root, TABLE.path, GARBAGE, b"garbage")
     assert delete_bucket(root, Inventory(root), TABLE.path, 0, Live(("00" * 32,), 50)).files == 0
     clock.advance(50)
@@ -176,8 +179,8 @@ def test_drops_only_old_files_when_a_live_manifest_is_missing(root: DataRoot, cl
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
-def test_what_was_committed_after_the_order_was_given_stays(root: DataRoot, clock: Clock, delete: Deletion) -> None:
-    """A load that ran for longer than the grace: its files are old, but its manifest has just been published."""
+def test_files_committed_after_the_order_stay(root: DataRoot, clock: Clock, delete: Deletion) -> None:
+    """A load ran for longer than the grace: its files are old, but its manifest has just been published."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, NEXT_FILE, NEXT.contents[NEXT_FILE])
     delete(root, Inventory(root), Live(LIVE, 100))
@@ -188,8 +191,8 @@ def test_what_was_committed_after_the_order_was_given_stays(root: DataRoot, cloc
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
-def test_what_a_load_has_just_verified_stays(root: DataRoot, clock: Clock, delete: Deletion) -> None:
-    """It commits next, however long ago it put its manifest."""
+def test_a_manifest_just_verified_stays(root: DataRoot, clock: Clock, delete: Deletion) -> None:
+    """The load commits next, however long ago it put its manifest."""
     publish_table(root, TABLE)
     publish_table(root, NEXT)
     delete(root, Inventory(root), Live(LIVE, 100))
@@ -203,10 +206,10 @@ def test_what_a_load_has_just_verified_stays(root: DataRoot, clock: Clock, delet
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
-def test_a_young_manifest_that_cannot_be_read_spares_everything(
+def test_an_unreadable_young_manifest_spares_everything(
     root: DataRoot, clock: Clock, delete: Deletion
 ) -> None:
-    """Which files it names is unknown; once it is old, garbage is garbage again."""
+    """Its files are unknown; once it is old, garbage is collected again."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
     delete(root, Inventory(root), Live(LIVE, 100))
@@ -224,7 +227,7 @@ def test_a_young_manifest_that_cannot_be_read_spares_everything(
 def test_a_stepped_clock_makes_no_file_old(
     root: DataRoot, clock: Clock, delete: Deletion, step_seconds: int
 ) -> None:
-    """Neither what it says nor the time that it gave a file counts."""
+    """Neither the wall clock nor a file's time counts."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
     os.utime(on_disk(root, TABLE.path, GARBAGE), (clock.now - 86400, clock.now - 86400))
@@ -238,12 +241,12 @@ def test_a_stepped_clock_makes_no_file_old(
     assert GARBAGE not in paths(root)
 
 
-def test_agents_that_restart_within_the_grace_collect_in_the_end(tmp_path: Path, clock: Clock) -> None:
+def test_agents_that_restart_often_still_collect(tmp_path: Path, clock: Clock) -> None:
     """A restart may lengthen the grace, and never shortens it."""
     (tmp_path / "root").mkdir()
     passed_seconds, is_there = 0, True
     while is_there:
-        clock.elapsed = 7.0 * passed_seconds  # of another boot: it says nothing about the time between
+        clock.elapsed = 7.0 * passed_seconds  # another boot's clock tells nothing about the time between
         root = DataRoot(tmp_path / "root", clock, clock.monotonic)
         if not passed_seconds:
             publish_table(root, TABLE)
@@ -257,8 +260,8 @@ def test_agents_that_restart_within_the_grace_collect_in_the_end(tmp_path: Path,
     assert passed_seconds <= 150
 
 
-def test_an_upload_of_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -> None:
-    """A load that is repeated finds its file there; the collection must not take it away then."""
+def test_uploading_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -> None:
+    """A repeated load finds its file; the collection must not delete it then."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
     collect_garbage(root, Inventory(root), TABLE.path, Live(LIVE, 100))
@@ -267,7 +270,7 @@ def test_an_upload_of_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -
     assert collect_garbage(root, Inventory(root), TABLE.path, Live(LIVE, 100)).files == 0
 
 
-def test_a_file_that_takes_anothers_place_meanwhile_stays(
+def test_a_file_that_replaces_another_meanwhile_stays(
     root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clone Job publishes without the agent's lock."""
@@ -288,7 +291,7 @@ def test_a_file_that_takes_anothers_place_meanwhile_stays(
 
 
 class PublishingLock:
-    """A table's lock: whoever waits for it gets it after a load has put its manifest."""
+    """A table's lock that is acquired only after a load has put its manifest."""
 
     def __init__(self, publish_first: Callable[[], None]) -> None:
         self.publish_first = publish_first
@@ -301,10 +304,10 @@ class PublishingLock:
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
-def test_a_manifest_that_comes_while_a_deletion_waits_counts(
+def test_a_manifest_published_while_a_deletion_waits_counts(
     root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch, delete: Deletion
 ) -> None:
-    """What is spared is found out under the lock that publication takes too."""
+    """The deletion decides under the lock that publication takes, too."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, NEXT_FILE, NEXT.contents[NEXT_FILE])
     delete(root, Inventory(root), Live(LIVE, 100))
@@ -319,7 +322,7 @@ def test_a_manifest_that_comes_while_a_deletion_waits_counts(
     assert NEXT_FILE in paths(root)
 
 
-def test_a_verification_waits_for_a_deletion_that_did_not_know_of_it(root: DataRoot) -> None:
+def test_a_verification_waits_for_a_running_deletion(root: DataRoot) -> None:
     """It sees what is left, not what was there before."""
     noted = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Property: whatever happens to the files, the report is the truth on the disk."""
+"""Property: whatever happens to the files, the report matches the disk."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ GARBAGE = st.builds(data_path, st.integers(0, 2), st.just("garbage"), st.sampled
 
 
 class NodeMachine(RuleBasedStateMachine):
-    """A node to whose files things happen, through its storage and behind its back."""
+    """A node whose files change, through its storage and without its knowledge."""
 
     @initialize()
     def start(self) -> None:
@@ -42,13 +42,13 @@ class NodeMachine(RuleBasedStateMachine):
 
     @rule()
     def load(self) -> None:
-        """All files are published that are not there with another content."""
+        """Publish all files that are not there with other content."""
         self.remove_damaged()
         publish_table(self.root, TABLE)
 
     @rule(path=WANTED)
     def publish_one(self, path: str) -> None:
-        """One file is published."""
+        """Publish one file."""
         if not self.place(path).exists():
             publish(self.root, TABLE.path, path, TABLE.contents[path])
 
@@ -59,19 +59,19 @@ class NodeMachine(RuleBasedStateMachine):
 
     @rule(path=WANTED)
     def damage_one(self, path: str) -> None:
-        """A file is written in place."""
+        """Write to a file in place."""
         if self.place(path).exists() and self.place(path).stat().st_size:
             damage(self.place(path))
 
     @rule(path=WANTED, length=st.integers(0, 3))
     def truncate_one(self, path: str, length: int) -> None:
-        """A file loses its end."""
+        """Cut off a file's end."""
         if self.place(path).exists():
             os.truncate(self.place(path), length)
 
     @rule(path=WANTED)
     def swap_one(self, path: str) -> None:
-        """A file is replaced by another of the same size."""
+        """Replace a file by another of the same size."""
         if self.place(path).exists():
             other = self.folder / "other"
             other.write_bytes(b"?" * len(TABLE.contents[path]))
@@ -79,7 +79,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @rule(path=WANTED)
     def remove_one(self, path: str) -> None:
-        """A file is removed by hand."""
+        """Remove a file by hand."""
         self.place(path).unlink(missing_ok=True)
 
     @rule(bucket=st.integers(0, 2))
@@ -103,7 +103,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_report_is_the_truth(self) -> None:
-        """After a sweep nothing wrong counts as held; after hashing, report and disk agree file by file."""
+        """After a sweep no wrong file counts as held; after hashing, report and disk agree file by file."""
         sweep(self.inventory)
         before_hashing = self.inventory.report([TABLE.reference])[0]
         hash_unverified(self.inventory, unlimited)
@@ -115,7 +115,7 @@ class NodeMachine(RuleBasedStateMachine):
             right = {path for path in there if self.place(path).read_bytes() == wanted[path]}
             assert state.files_held == len(right)
             assert state.bytes_held == sum(len(wanted[path]) for path in right)
-            assert there == right  # what is wrong is out of the readers' way
+            assert there == right  # wrong files are out of the readers' path
             assert set(state.corrupt_files) == (quarantined(self.root, TABLE.path) & set(wanted)) - there
         surplus = [path for path in self.data_files() if path not in TABLE.contents]
         assert report.surplus_bytes == sum(self.place(path).stat().st_size for path in surplus)
@@ -132,11 +132,11 @@ class NodeMachine(RuleBasedStateMachine):
                 self.place(path).unlink()
 
     def place(self, path: str) -> Path:
-        """Where a file lies."""
+        """The location of a file."""
         return on_disk(self.root, TABLE.path, path)
 
     def data_files(self) -> list[str]:
-        """All data files that are there."""
+        """All existing data files."""
         folder = self.folder / TABLE.path.namespace / TABLE.path.directory
         return [str(path.relative_to(folder)) for path in folder.glob("data/**/*.parquet")]
 

@@ -1,4 +1,5 @@
-"""Which manifests a node goes by: those that are what their names say, that it understands whole, and has room for."""
+"""Which manifests a node uses: those whose content is their name, that it understands completely, and has memory for.
+"""
 
 import json
 from collections.abc import Callable
@@ -23,7 +24,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def published(root: DataRoot, change: Change) -> str:
-    """The digest of the table's manifest, changed and published under its right name."""
+    """Publish the table's manifest, changed, under its right name; returns the digest."""
     content = json.loads(manifest_parts(TABLE.stored, TABLE.manifest).text)
     change(content)
     stored = zstandard.compress(json.dumps(content).encode())
@@ -38,13 +39,13 @@ def published(root: DataRoot, change: Change) -> str:
         pytest.param(lambda manifest: manifest.update(formatVersion=99), False, id="of a newer release"),
         pytest.param(lambda manifest: manifest.pop("files"), False, id="without files"),
         pytest.param(lambda manifest: manifest["files"][0].update(bucket=3), False, id="in a bucket unlike its name"),
-        pytest.param(lambda manifest: manifest.update(buckets=1), False, id="in a bucket that there is not"),
+        pytest.param(lambda manifest: manifest.update(buckets=1), False, id="in a bucket that does not exist"),
     ],
 )
 def test_a_manifest_that_is_not_understood_counts_as_missing(
     root: DataRoot, change: Change, is_understood: bool
 ) -> None:
-    """What it names, and what not, is not known: nothing is garbage by it, and nothing complete."""
+    """Its files are unknown: nothing is garbage or complete because of it."""
     sha256 = published(root, change)
     found = ManifestShelf(root, TABLE.path).wanted(sha256)
     assert (found is not None) is is_understood
@@ -53,7 +54,7 @@ def test_a_manifest_that_is_not_understood_counts_as_missing(
 
 @pytest.mark.parametrize("is_framed", [True, False], ids=["format 2", "format 1"])
 def test_the_files_of_one_bucket(root: DataRoot, is_framed: bool) -> None:
-    """Of a manifest of format 2 no other bucket's files are read: here they are none that anybody could read."""
+    """Of a manifest of format 2 no other bucket's files are read: here they are unreadable."""
     content = json.loads(manifest_parts(TABLE.stored, TABLE.manifest).text)
     files, stored = content["files"], TABLE.stored
     if is_framed:
@@ -70,22 +71,22 @@ def test_the_files_of_one_bucket(root: DataRoot, is_framed: bool) -> None:
 
 
 def test_a_manifest_that_is_too_long_is_not_read(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody may have put it there; it would take the agent's memory."""
+    """Any loader may have put it there; it would take the agent's memory."""
     publish_table(root, TABLE)
     monkeypatch.setattr("colocation.storage.wanted.MAX_MANIFEST_BYTES", len(TABLE.stored) - 1)
     assert ManifestShelf(root, TABLE.path).wanted(TABLE.manifest) is None
 
 
 def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which manifests are read from now on."""
+    """Collects the manifests that are read from now on."""
     read: list[str] = []
     decode = wanted._decoded
     monkeypatch.setattr(wanted, "_decoded", lambda *given: (read.append(given[2]), decode(*given))[1])
     return read
 
 
-def test_what_cannot_be_understood_is_read_once(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports on all tables are made in one thread, which a manifest of a tenant must not keep busy."""
+def test_a_manifest_that_is_not_understood_is_read_once(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread makes all reports, and a tenant's manifest must not keep it busy."""
     sha256 = published(root, lambda manifest: manifest.pop("files"))
     read, shelf = reads_of(monkeypatch), ManifestShelf(root, TABLE.path)
     assert [shelf.wanted(sha256) for _ in range(3)] == [None] * 3
@@ -93,7 +94,7 @@ def test_what_cannot_be_understood_is_read_once(root: DataRoot, monkeypatch: pyt
 
 
 def test_only_live_manifests_and_the_newest_others_stay_in_memory(root: DataRoot) -> None:
-    """Whoever may load can have any number of them verified, also in folders of no table."""
+    """A loader can have any number of them verified, also in folders of no table."""
     shelf = ManifestShelf(root, TABLE.path)
     made = [published(root, lambda manifest, number=number: manifest.update(snapshotId=number)) for number in range(9)]
     shelf.keep(made[:2])
@@ -102,8 +103,8 @@ def test_only_live_manifests_and_the_newest_others_stay_in_memory(root: DataRoot
 
 
 def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
-    """What finds no room counts as missing, and is taken once there is room; a small namespace always has some."""
-    memory = ManifestRoom(2 * SHARES * BYTES_OF_A_FILE)  # 32 files; 2 of them are anybody's
+    """A manifest without room counts as missing, and is read once there is room; a small namespace always has some."""
+    memory = ManifestRoom(2 * SHARES * BYTES_OF_A_FILE)  # 32 files; 2 of them for any namespace
     large, more = (
         make_table({data_path(number % 4, load=str(number)): b"x" for number in range(files)}, name, "greedy")
         for name, files in (("large", 32), ("more", 4))
@@ -121,9 +122,9 @@ def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: p
     assert len(shelves["more"].wanted(more.manifest)) == 4
 
 
-def test_memory_comes_back(root: DataRoot) -> None:
-    """Of a table that is gone, and of what a load verified once its commit is live (a nightly job that makes its tables
-    anew had filled the room within days).
+def test_memory_is_released(root: DataRoot) -> None:
+    """Of a table that is gone, and of verified manifests once a commit is live (a nightly job that re-creates its
+    tables had filled the room within days).
     """
     memory = ManifestRoom(6 * BYTES_OF_A_FILE)
     for number in range(4):
@@ -142,10 +143,10 @@ def test_memory_comes_back(root: DataRoot) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "../../x", "A" * 64, "0" * 63])
-def test_what_is_no_digest_names_no_manifest(
+def test_a_wrong_digest_names_no_manifest(
     root: DataRoot, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
-    """A tenant may write anything into a status: it is not looked for, and not said again and again."""
+    """A tenant may write anything into a status: it is not looked up, and not logged again and again."""
     assert ManifestShelf(root, TABLE.path).wanted(text) is None
     assert caplog.records == []
 
@@ -155,14 +156,14 @@ def test_what_is_no_digest_names_no_manifest(
     [
         pytest.param(PATH, sha256_hex(b"12345"), True, False, id="as its manifest says"),
         pytest.param(PATH, sha256_hex(b"54321"), True, True, id="otherwise"),
-        pytest.param(PATH, sha256_hex(b"54321"), False, False, id="otherwise than one that is not live"),
+        pytest.param(PATH, sha256_hex(b"54321"), False, False, id="unlike a manifest that is not live"),
         pytest.param(data_path(2), sha256_hex(b"x"), True, False, id="of no manifest"),
         pytest.param(manifest_path(TABLE.manifest), TABLE.manifest, False, False, id="a manifest of its name"),
         pytest.param(manifest_path(TABLE.manifest), "0" * 64, False, True, id="a manifest of another name"),
     ],
 )
-def test_what_is_called_damaged(root: DataRoot, path: str, sha256: str, live: bool, is_damaged: bool) -> None:
-    """Only by a manifest that the operator calls live, or by a name that says what the content is."""
+def test_when_a_file_is_damaged(root: DataRoot, path: str, sha256: str, live: bool, is_damaged: bool) -> None:
+    """Only by a manifest that the operator calls live, or by a name that is a digest."""
     publish_table(root, TABLE)
     shelf = ManifestShelf(root, TABLE.path)
     shelf.keep({TABLE.manifest} if live else set())
@@ -170,8 +171,8 @@ def test_what_is_called_damaged(root: DataRoot, path: str, sha256: str, live: bo
     assert shelf.calls_damaged(path, sha256) is is_damaged
 
 
-def test_manifest_that_is_not_live_says_nothing_of_files(root: DataRoot) -> None:
-    """Whoever may only put files puts a manifest, too, and has it verified: others' files stay what they are."""
+def test_a_manifest_that_is_not_live_defines_no_content(root: DataRoot) -> None:
+    """An account that may only put files can put and verify a manifest, too; others' files stay as they are."""
     publish_table(root, TABLE)
     shelf = ManifestShelf(root, TABLE.path)
     shelf.keep({TABLE.manifest})

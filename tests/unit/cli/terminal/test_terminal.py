@@ -22,7 +22,7 @@ def test_what_an_encoding_lacks_is_escaped(encoding: str, shown: str) -> None:
     assert shown in done.stdout.decode(encoding)
 
 
-def test_a_full_disk_is_said() -> None:
+def test_a_full_disk_raises_no_room() -> None:
     """In the system's words."""
     with Path("/dev/full").open("wb") as full:
         line = [*COMMAND, "advise", "--size", "10Gi", "--cores", "4", "--nodes", "3"]

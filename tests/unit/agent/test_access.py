@@ -1,4 +1,4 @@
-"""Who may do what: no token, no right and no API server tell nothing and change nothing."""
+"""Access: without a token, a right or the API server a request reveals and changes nothing."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

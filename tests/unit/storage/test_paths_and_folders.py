@@ -1,5 +1,6 @@
-"""Which names may stand below a data root, and that nothing leads out of it."""
+"""Names that are allowed below a data root; nothing leads out of it; small files are replaced whole."""
 
+import errno
 import os
 from pathlib import Path
 from unittest.mock import Mock
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from colocation.model.table_manifest import bucket_of_file_name
 from colocation.storage.errors import InvalidPath, NotHeld
+from colocation.storage.folders import names_in, replace_file
 from colocation.storage.paths import TablePath, file_segments, is_data_file_name, table_path
 from colocation.storage.root import DataRoot
 
@@ -30,7 +32,7 @@ SHA = "ab" * 32
         pytest.param(f"manifests/{SHA}.json.zst", id="manifest"),
     ],
 )
-def test_allows_what_loads_write(path: str) -> None:
+def test_allows_paths_that_loads_write(path: str) -> None:
     """Data files below partition folders as Spark escapes them, and manifests."""
     assert "/".join(file_segments(path)) == path
 
@@ -66,14 +68,14 @@ def test_allows_what_loads_write(path: str) -> None:
     ],
 )
 def test_refuses_other_paths(path: str) -> None:
-    """Everything that is not on the list is refused before the disk is touched."""
+    """Every other path is refused before the disk is touched."""
     with pytest.raises(InvalidPath):
         file_segments(path)
 
 
 @given(st.from_regex(r"[A-Za-z0-9._-]*_[0-9]+[A-Za-z0-9._-]*", fullmatch=True))
 def test_a_data_file_has_a_bucket(stem: str) -> None:
-    """Whatever else its name holds: Spark finds one there."""
+    """Whatever else its name contains, Spark finds a bucket there."""
     name = f"{stem}.parquet"
     if is_data_file_name(name):
         assert bucket_of_file_name(name) is not None
@@ -126,17 +128,17 @@ def test_a_link_in_place_of_a_folder_is_refused(root: DataRoot, tmp_path: Path, 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../outside", "shop/orders-0a1b2c3d", "sh\0op"])
 def test_a_step_is_a_plain_name(root: DataRoot, name: str) -> None:
-    """Whoever made the name: the second line of defence does not trust the first."""
+    """The second line of defence does not trust the first."""
     for segments in ((name,), ("shop", name)):
         with pytest.raises(InvalidPath), root.folder(segments, create=True):
             pass
     assert not (root.path.parent / "outside").exists()
 
 
-def test_a_folder_whose_name_could_not_be_synced_is_taken_back(
+def test_a_folder_whose_name_could_not_be_synced_is_removed(
     root: DataRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever finds it later takes it for durable, and syncs only what is below it."""
+    """Later callers would assume that it is durable, and sync only what is below it."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
         with pytest.raises(OSError, match="Input/output"), root.folder(("shop",), create=True):
@@ -146,7 +148,7 @@ def test_a_folder_whose_name_could_not_be_synced_is_taken_back(
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
 def test_only_regular_files_are_served(root: DataRoot, tmp_path: Path, kind: str) -> None:
-    """A link, a pipe or a folder in place of a file is refused at once."""
+    """A link, a pipe or a folder in place of a file is refused."""
     place = on_disk(root, TABLE, data_path(1))
     place.parent.mkdir(parents=True)
     (tmp_path / "secret").write_bytes(b"secret")
@@ -162,7 +164,7 @@ def test_only_regular_files_are_served(root: DataRoot, tmp_path: Path, kind: str
 
 
 def test_a_missing_file_is_not_held(root: DataRoot) -> None:
-    """Missing is another answer than refused."""
+    """Missing and refused are different errors."""
     with pytest.raises(NotHeld), root.file(TABLE, data_path(1)):
         pass
 
@@ -174,3 +176,37 @@ def test_only_tables_are_listed(root: DataRoot, tmp_path: Path) -> None:
     (root.path / "shop" / "notes").mkdir()
     (root.path / "linked").symlink_to(tmp_path)
     assert root.tables() == (TABLE,)
+
+
+@pytest.mark.parametrize(
+    ("syncs_before_failure", "left"),
+    [
+        pytest.param(0, {"file": b"old"}, id="the new one cannot be written: the old one stays"),
+        pytest.param(1, {}, id="the rename cannot be synced: either could remain after a power loss"),
+        pytest.param(2, {"file": b"new"}, id="nothing fails"),
+    ],
+)
+def test_a_failed_replacement_leaves_a_whole_file(
+    syncs_before_failure: int, left: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node's certificate outlives a renewal that finds no room."""
+    syncs = 0
+
+    def sync(descriptor: int) -> None:
+        nonlocal syncs
+        syncs += 1
+        if syncs > syncs_before_failure:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "file").write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", sync)
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if syncs_before_failure < 2:
+            with pytest.raises(OSError, match="No space"):
+                replace_file(folder, "file", b"new")
+        else:
+            replace_file(folder, "file", b"new")
+        assert {name: (tmp_path / name).read_bytes() for name in names_in(folder)} == left
+    finally:
+        os.close(folder)

@@ -1,4 +1,4 @@
-"""Locks of tables exclude each other, and take no memory while nobody uses them."""
+"""Locks and counts of tables take no memory when unused."""
 
 import threading
 
@@ -17,7 +17,7 @@ TABLE = TablePath("shop", "orders-0a1b2c3d")
 
 
 def test_made_up_tables_leave_no_locks(root: DataRoot) -> None:
-    """Each upload names one: a tenant must not fill the agent's memory with names."""
+    """Each upload names a table: a tenant must not fill the agent's memory with names."""
     for number in range(100):
         with root.lock_of(TablePath("shop", f"made-up-{number:08x}")):
             assert len(root.table_locks) == 1
@@ -26,8 +26,8 @@ def test_made_up_tables_leave_no_locks(root: DataRoot) -> None:
     assert len(root.table_locks) == 0
 
 
-def test_one_holds_a_lock_at_a_time(root: DataRoot) -> None:
-    """Also while others come and go."""
+def test_one_thread_holds_a_lock_at_a_time(root: DataRoot) -> None:
+    """Also while other threads come and go."""
     inside, most = 0, 0
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Pure: each part of a deletion's proof is needed."""
+"""The conversation with the operator: questions, and each part of a deletion's proof. Pure."""
 
 import re
 

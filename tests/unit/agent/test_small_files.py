@@ -76,7 +76,7 @@ def test_a_file_that_becomes_shorter_is_not_given(agent: AgentThread, monkeypatc
     assert (frame.content, frame.failure.partition(":")[0]) == (b"", "NotFound")
 
 
-def test_a_file_that_the_disk_cannot_read_is_damaged(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_the_disk_cannot_read_is_quarantined(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that no manifest names: the caller is to ask another replica."""
     path = data_path(1, load="alone")
     with agent.client() as client:

@@ -1,4 +1,4 @@
-"""What a request's target and ``Range`` name, and what is refused before the disk is touched."""
+"""Targets and ranges of requests, and what is refused before the disk is touched."""
 
 import pytest
 
