@@ -7,9 +7,7 @@ from types import TracebackType
 
 
 class CuttingProxy(contextlib.AbstractContextManager["CuttingProxy"]):
-    """Passes connections on to a port of this machine; the first ``cuts`` of them end after ``cut_after_bytes``.
-
-    Only what comes back from the port is counted.
+    """Forwards connections to a port of this machine; the first ``cuts`` of them end after ``cut_after_bytes`` from it.
     """
 
     def __init__(self, port: int, cut_after_bytes: int, cuts: int) -> None:
@@ -21,7 +19,7 @@ class CuttingProxy(contextlib.AbstractContextManager["CuttingProxy"]):
 
     @property
     def url(self) -> str:
-        """Where it listens, as an agent's URL."""
+        """Its address, as an agent's URL."""
         return f"https://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __exit__(
@@ -45,7 +43,7 @@ class CuttingProxy(contextlib.AbstractContextManager["CuttingProxy"]):
 
 
 def _pass_on(source: socket.socket, target: socket.socket, allowed_bytes: int | None) -> None:
-    """Copy until the source ends or the allowance is used up, then end both."""
+    """Copy until the source ends or the allowance is used up, then close both."""
     with contextlib.suppress(OSError):
         while block := source.recv(1 << 16):
             if allowed_bytes is not None:

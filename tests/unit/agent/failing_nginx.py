@@ -1,6 +1,6 @@
-"""An nginx whose reads of files fail with an error number of one's choice: the kernel itself gives it (seccomp).
+"""An nginx whose reads of files fail with a chosen error number, returned by the kernel itself (seccomp).
 
-Run as a program (``failing_nginx.py <call> <errno> <nginx> <arguments>``) it puts the filter on itself, becomes nginx.
+Run as a program (``failing_nginx.py <call> <errno> <nginx> <arguments>``) it installs the filter and executes nginx.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _FLAGS_OF_A_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 def install(folder: Path, call: str, number: int) -> Path:
-    """A folder for the beginning of PATH, with an nginx in it whose ``call`` fails with ``number``."""
+    """A folder for the front of PATH, with an nginx whose ``call`` fails with ``number``."""
     nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     folder.mkdir()
     script = folder / "nginx"
@@ -35,7 +35,7 @@ def install(folder: Path, call: str, number: int) -> Path:
 
 
 def _filter(call: str, number: int) -> bytes:
-    """The filter's program: fail with the number where the argument says so, allow all else."""
+    """The filter's program: fail with the number if the argument matches, else allow the call."""
     place, test, value = {
         "openat": (_FLAGS_OF_OPENAT, _EQUAL, _FLAGS_OF_A_FILE),
         "pread": (_OFFSET_OF_PREAD, _AT_LEAST, FIRST_BAD_BYTE),

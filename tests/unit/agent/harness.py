@@ -39,7 +39,7 @@ Truth = TypeVar("Truth")
 
 
 def until(condition: Callable[[], Truth], deadline_seconds: float = 60.0) -> Truth:
-    """The first true value of ``condition``; fails when none comes in time. For what other processes do."""
+    """Wait for the first true value of ``condition``, for what other processes do; fails after a time."""
     give_up_at = time.monotonic() + deadline_seconds
     while not (value := condition()):
         assert time.monotonic() < give_up_at, f"not true within {deadline_seconds} s"
@@ -49,7 +49,7 @@ def until(condition: Callable[[], Truth], deadline_seconds: float = 60.0) -> Tru
 
 @dataclass
 class FakeAuthorizer:
-    """Tokens to users, users to the rights they have; ``available`` False = the API server is down."""
+    """Maps tokens to users, and users to rights; ``available`` False = the API server is down."""
 
     available: bool = True
     asked: int = 0
@@ -101,7 +101,7 @@ class Pki:
 def make_pki(
     folder: Path, server_name: str = AGENT_TLS_SERVER_NAME, node_names: Sequence[str] = NODE_NAMES
 ) -> Pki:
-    """A new CA and a certificate for ``server_name`` and for the names of some nodes."""
+    """Make a new CA and a certificate for ``server_name`` and for the names of some nodes."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
     now = datetime.datetime.now(datetime.UTC)
@@ -169,7 +169,7 @@ class AgentThread:
         return self
 
     def stop(self) -> None:
-        """End as SIGTERM does."""
+        """Stop as on SIGTERM."""
         if self._thread is None:
             return
         asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result(60)
@@ -185,13 +185,13 @@ class AgentThread:
 
     @property
     def url(self) -> str:
-        """Where it serves."""
+        """The address of its API."""
         assert self.running is not None
         return f"https://127.0.0.1:{self.running.port}"
 
     @property
     def health_url(self) -> str:
-        """Where it serves health and metrics."""
+        """The address of health and metrics."""
         assert self.running is not None
         return f"http://127.0.0.1:{self.running.health_port}"
 
@@ -210,14 +210,14 @@ class AgentThread:
     def raw_request(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> "RawResponse":
-        """Send a request exactly as given; no client in between that tidies up targets and headers."""
+        """Send a request exactly as given, without a client that normalizes targets and headers."""
         with self._sent(method, target, headers, body) as connection:
             response = http.client.HTTPResponse(connection, method=method)
             response.begin()
             return RawResponse(response.status, dict(response.headers.items()), response.read())
 
     def send_and_hang_up(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Send a request and go away without waiting for the answer, once the agent works on it."""
+        """Send a request and disconnect without waiting for the answer, once the agent works on it."""
         with self._sent(method, target, headers, body), self.client() as client:
             until(lambda: client.status().active_transfers)
 
@@ -238,7 +238,7 @@ class AgentThread:
 
 
 async def _end_other_tasks() -> None:
-    """As ``asyncio.run`` does at its end."""
+    """Cancel tasks as ``asyncio.run`` does at its end."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
@@ -246,7 +246,7 @@ async def _end_other_tasks() -> None:
 
 
 class Operator:
-    """The operator's side of a conversation with one agent: asks, and remembers what was answered."""
+    """The operator's side of a conversation with one agent: asks, and remembers the answers."""
 
     def __init__(self, client: AgentCaller, session: str = "first", term: int = 1) -> None:
         self.client = client
@@ -257,7 +257,7 @@ class Operator:
         self.report: AgentReport | None = None
 
     def ask(self, *tables: AskedTable, revision: str | None = None) -> AgentReport | None:
-        """Ask in full about these tables, and no others; None when nothing has changed since ``revision``."""
+        """Ask in full about exactly these tables; None if nothing has changed since ``revision``."""
         self.number += 1
         return self._send(InventoryRequest(term=self.term, session=self.session, number=self.number, changed=tables),
                           revision)  # fmt: skip
@@ -280,7 +280,7 @@ class Operator:
         return self._send(again, self.revision)
 
     def proof(self, asked: AskedTable, **changes: object) -> DeletionProof:
-        """The proof of a deletion that is decided from the last report."""
+        """The proof of a deletion decided from the last report."""
         assert self.report is not None
         proof = DeletionProof(
             instance=self.report.instance,
@@ -301,7 +301,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class RawResponse:
-    """An answer as it came."""
+    """An unparsed answer."""
 
     status: int
     headers: dict[str, str]
@@ -309,5 +309,5 @@ class RawResponse:
 
     @property
     def reason(self) -> str:
-        """The reason word of an error."""
+        """The reason of an error."""
         return str(json.loads(self.body)["error"])

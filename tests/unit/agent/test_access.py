@@ -66,7 +66,7 @@ def loaded(agent: AgentThread) -> AgentThread:
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_an_unknown_token_gets_401(loaded: AgentThread, call: Call) -> None:
-    """Every request, and one answer for all, whether the file exists or not."""
+    """Every request gets the same answer, whether the file exists or not."""
     with loaded.client("forged") as client, pytest.raises(Unauthorized) as caught:
         call(client)
     assert caught.value.reason == "Unauthorized"
@@ -77,7 +77,7 @@ def test_an_unknown_token_gets_401(loaded: AgentThread, call: Call) -> None:
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer "}])
 @pytest.mark.parametrize("target", ["/v1/status", "/nothing", "/v1/files/shop/orders-0a1b2c3d/../x"])
 def test_no_token_gets_401(loaded: AgentThread, header: dict[str, str], target: str) -> None:
-    """Without a token nobody learns even which requests there are."""
+    """Without a token a caller does not learn which requests exist."""
     response = loaded.raw_request("GET", target, {"Authorization": ""} | header)
     assert (response.status, response.reason) == (401, "Unauthorized")
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
@@ -87,7 +87,7 @@ def test_no_token_gets_401(loaded: AgentThread, header: dict[str, str], target: 
 def test_a_token_that_is_not_ascii_gets_401(
     loaded: AgentThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
-    """By the front's questions and by the agent's own requests; nobody fills its log with tracebacks."""
+    """For reads and for other requests; the log is not filled with tracebacks."""
     monkeypatch.setattr(loaded.authorizer, "identify", CachedAuthorizer(FakeAuthorizer()).identify)
     target = f"/v1/files/{TABLE.path.namespace}/{TABLE.path.directory}/{data_path(0)}"
     response = loaded.raw_request(method, target, {"Authorization": "Bearer \xff", "Content-Length": "0"})
@@ -97,7 +97,7 @@ def test_a_token_that_is_not_ascii_gets_401(
 
 @pytest.mark.parametrize("name", CALLS)
 def test_each_request_needs_its_right(loaded: AgentThread, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """On that table, or on all of them where the answer tells of all, or of ones that are gone."""
+    """On that table, or on all tables where the answer reveals all, or dropped ones."""
     asked: list[Access] = []
 
     async def refuse(identity: Identity, access: Access) -> bool:
@@ -112,7 +112,7 @@ def test_each_request_needs_its_right(loaded: AgentThread, monkeypatch: pytest.M
 
 
 def test_rights_in_one_namespace_end_there(loaded: AgentThread) -> None:
-    """A reader of ``shop`` reads there, and gets the same 403 for what exists in ``bank`` and what does not."""
+    """A reader of ``shop`` reads there, and gets the same 403 for existing and missing files in ``bank``."""
     with loaded.client(SHOP_READER_TOKEN) as client:
         with client.get_file(*TABLE.path, data_path(0)) as stream:
             assert stream.read() == b"content"
@@ -128,30 +128,30 @@ def test_rights_in_one_namespace_end_there(loaded: AgentThread) -> None:
     "call", [pytest.param(CALLS[name], id=name) for name in CALLS if RIGHTS[name].verb != "get"]
 )
 def test_a_reader_changes_nothing_and_lists_nothing(loaded: AgentThread, call: Call) -> None:
-    """The right to get files is none to write, delete or see what other tables there are."""
+    """The right to get files includes none to write, delete or list other tables."""
     with loaded.client(SHOP_READER_TOKEN) as client, pytest.raises(Forbidden):
         call(client)
     assert on_disk(loaded.settings.data_root, TABLE.path, data_path(0)).read_bytes() == b"content"
     assert not on_disk(loaded.settings.data_root, TABLE.path, data_path(1)).exists()
 
 
-def test_without_the_api_server_nobody_is_let_in(loaded: AgentThread) -> None:
-    """503 with its reason; never an open door, and never a wrong 401."""
+def test_without_the_api_server_all_requests_get_503(loaded: AgentThread) -> None:
+    """With its reason; access is never granted, and never refused by a wrong 401."""
     loaded.authorizer.available = False
     with loaded.client() as client, pytest.raises(AgentError) as caught:
         client.status()
     assert (caught.value.status, caught.value.reason) == (503, "AuthenticationUnavailable")
 
 
-def test_requests_that_do_not_exist(loaded: AgentThread) -> None:
+def test_unknown_requests_get_404(loaded: AgentThread) -> None:
     """A caller with a token learns that the request is unknown."""
     for method, target in (("GET", "/v2/x"), ("POST", "/v1/status"), ("PUT", "/v1/tables/shop/orders-0a1b2c3d")):
         response = loaded.raw_request(method, target, {"Authorization": f"Bearer {ADMIN_TOKEN}"})
         assert (response.status, response.reason) == (404, "NoSuchRequest")
 
 
-def test_a_refused_upload_of_a_large_file_says_why(loaded: AgentThread) -> None:
-    """The caller who still sends when the answer comes gets the answer, not a broken connection."""
+def test_a_refused_upload_of_a_large_file_gets_its_answer(loaded: AgentThread) -> None:
+    """A caller who still sends when the answer comes gets the answer, not a broken connection."""
     with loaded.client(SHOP_READER_TOKEN) as client, pytest.raises(Forbidden):
         client.put_file(*TABLE.path, data_path(1), bytes(64 << 20))
 
@@ -161,8 +161,8 @@ OPERATORS_CALLS = [name for name in CALLS if RIGHTS[name].verb in ("list", "dele
 
 
 @pytest.mark.parametrize("call", [pytest.param(CALLS[name], id=name) for name in OPERATORS_CALLS])
-def test_what_is_the_operators_needs_a_token_for_this_node(loaded: AgentThread, call: Call) -> None:
-    """All rights and the general audience: such a token could be replayed at every node, so it is good for none."""
+def test_operator_requests_need_a_token_for_this_node(loaded: AgentThread, call: Call) -> None:
+    """A general token could be replayed at every node, so even all rights do not help."""
     loaded.authorizer.callers[GENERAL_TOKEN] = Identity("admin")
     with loaded.client(GENERAL_TOKEN) as client, pytest.raises(Forbidden) as caught:
         call(client)
@@ -172,7 +172,7 @@ def test_what_is_the_operators_needs_a_token_for_this_node(loaded: AgentThread, 
 
 
 @pytest.mark.parametrize("right", [True, False], ids=["with the right", "without"])
-def test_tenants_go_on_by_general_tokens(loaded: AgentThread, right: bool) -> None:
+def test_tenants_use_general_tokens(loaded: AgentThread, right: bool) -> None:
     """Spark reads and loads on all nodes with one token."""
     loaded.authorizer.callers[GENERAL_TOKEN] = Identity("admin" if right else "shop-reader")
     with loaded.client(GENERAL_TOKEN) as client:
@@ -193,7 +193,7 @@ def unasked(tmp_path: Path, pki: Pki) -> Iterator[AgentThread]:
 
 @pytest.fixture
 def clones(unasked: AgentThread) -> AgentThread:
-    """An agent that has been asked about a table of a group, and has files of two buckets of it and of another one."""
+    """An agent that was asked about a table of a group, and has files of two of its buckets and of another table."""
     agent = unasked
     with agent.client() as client:
         for table in (TABLE, OTHER):
@@ -206,13 +206,13 @@ def clones(unasked: AgentThread) -> AgentThread:
 
 
 def clone_of(name: str) -> Identity:
-    """The clones' account, by a token that is bound to the pod of this name."""
+    """The clones' account, with a token bound to the pod of this name."""
     return Identity("clone", extra=(("authentication.kubernetes.io/pod-name", (name,)),))
 
 
 @pytest.mark.parametrize("uid", ["77777777", "0a1b2c3d"], ids=["of its group", "on its way to another group"])
-def test_a_clone_reads_what_its_job_is_for(clones: AgentThread, uid: str) -> None:
-    """Its bucket, alone or with others, as its pod's name says."""
+def test_a_clone_reads_the_files_of_its_job(clones: AgentThread, uid: str) -> None:
+    """Its bucket, alone or with others, as its pod is named."""
     clones.authorizer.callers[CLONE_TOKEN] = clone_of(f"clone-{uid}-b00001-deadbeef-x7k2p")
     with clones.client(CLONE_TOKEN) as client:
         with client.get_file(*TABLE.path, data_path(1)) as stream:
@@ -220,8 +220,8 @@ def test_a_clone_reads_what_its_job_is_for(clones: AgentThread, uid: str) -> Non
         assert [frame.content for frame in client.get_files(*TABLE.path, (data_path(1),))] == [b"content"]
 
 
-def test_what_others_have_read_opens_nothing_to_a_clone(clones: AgentThread) -> None:
-    """Neither its own reads of the table nor those of others are a right to another bucket."""
+def test_earlier_reads_grant_a_clone_nothing(clones: AgentThread) -> None:
+    """Neither its own reads of the table nor others' grant another bucket."""
     clones.authorizer.callers[CLONE_TOKEN] = clone_of("clone-77777777-b00001-deadbeef-x7k2p")
     with clones.client() as admin, clones.client(CLONE_TOKEN) as client:
         admin.get_file(*TABLE.path, data_path(0)).read()
@@ -250,21 +250,21 @@ def test_what_others_have_read_opens_nothing_to_a_clone(clones: AgentThread) -> 
     ],
 )  # fmt: skip
 def test_a_clone_reads_nothing_else(clones: AgentThread, pod: str, call: Call) -> None:
-    """Its account may get all tables; the agent holds each token to its Job."""
+    """Its account may get all tables; the agent limits each token to its Job."""
     clones.authorizer.callers[CLONE_TOKEN] = clone_of(pod)
     with clones.client(CLONE_TOKEN) as client, pytest.raises(Forbidden):
         call(client)
 
 
-def test_a_token_of_the_clones_that_no_pod_has_reads_nothing(clones: AgentThread) -> None:
-    """Kubelets get tokens that are bound to pods of theirs only."""
+def test_a_clone_token_without_a_pod_reads_nothing(clones: AgentThread) -> None:
+    """Kubelets get only tokens bound to their own pods."""
     clones.authorizer.callers[CLONE_TOKEN] = Identity("clone")
     with clones.client(CLONE_TOKEN) as client, pytest.raises(Forbidden, match="bound to a clone Job's pod"):
         client.get_file(*TABLE.path, data_path(1))
 
 
 def test_a_clone_waits_for_an_agent_that_was_not_asked_yet(unasked: AgentThread) -> None:
-    """An agent that has just started does not know whose tables lie there: 503, which passes."""
+    """A new agent does not know the tables' groups: 503, to be retried."""
     unasked.authorizer.callers[CLONE_TOKEN] = clone_of("clone-77777777-b00001-deadbeef-x7k2p")
     with unasked.client(CLONE_TOKEN) as client, pytest.raises(AgentError) as caught:
         client.get_file(*TABLE.path, data_path(1))
@@ -272,16 +272,16 @@ def test_a_clone_waits_for_an_agent_that_was_not_asked_yet(unasked: AgentThread)
 
 
 @pytest.mark.parametrize("target", ["/v1/status", f"/v1/files/{TABLE.path}/{data_path(0)}"])
-def test_the_peer_is_where_the_connection_comes_from(loaded: AgentThread, target: str) -> None:
-    """Forged tokens are counted for it; what callers say of themselves counts nothing."""
+def test_the_peer_is_the_address_of_the_connection(loaded: AgentThread, target: str) -> None:
+    """Forged tokens are counted for it; headers of the caller are ignored."""
     loaded.authorizer.peers.clear()
-    said = dict.fromkeys(("Colocation-Front-Peer", "X-Forwarded-For", "X-Real-IP", "Forwarded"), "192.0.2.7")
-    assert loaded.raw_request("GET", target, said).status == 200
+    headers = dict.fromkeys(("Colocation-Front-Peer", "X-Forwarded-For", "X-Real-IP", "Forwarded"), "192.0.2.7")
+    assert loaded.raw_request("GET", target, headers).status == 200
     assert loaded.authorizer.peers == {"127.0.0.1"}
 
 
-def test_who_is_turned_away_is_told_when_to_come_back(loaded: AgentThread) -> None:
-    """429, which clients take for something that passes."""
+def test_too_many_reviews_get_429_with_retry_after(loaded: AgentThread) -> None:
+    """Clients treat 429 as temporary."""
     loaded.authorizer.too_many = True
     answer = loaded.raw_request("GET", "/v1/status")
     assert (answer.status, answer.reason) == (429, "TooManyReviews")

@@ -1,4 +1,4 @@
-"""The client: whom it trusts, what it reads again, what it repeats."""
+"""The client: whom it trusts, what it reads again, what it retries."""
 
 import threading
 from pathlib import Path
@@ -17,13 +17,13 @@ TABLE = make_table({data_path(0): bytes(3_000_000)})
 
 
 def test_trusts_only_the_agents_ca(agent: AgentThread, tmp_path: Path) -> None:
-    """A certificate by another CA is no agent's."""
+    """A certificate by another CA is refused."""
     with agent.client(ca=make_pki(tmp_path / "other").ca) as client, pytest.raises(Unreachable, match="certificate"):
         client.status()
 
 
 def test_verifies_the_agents_name(tmp_path: Path) -> None:
-    """A certificate of the right CA for another name is refused, though the address dialled is an IP."""
+    """A certificate of the right CA for another name is refused, although the client dials an IP."""
     pki = make_pki(tmp_path / "pki", server_name="something-else")
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start()
     try:
@@ -51,13 +51,13 @@ def test_reads_a_renewed_token_and_ca_again(agent: AgentThread, tmp_path: Path, 
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Put another file in a file's place, as the kubelet does."""
+    """Replace a file by another, as the kubelet does."""
     new = path.with_suffix(".new")
     new.write_bytes(content)
     new.rename(path)
 
 
-def test_missing_credentials_are_said_so(agent: AgentThread, tmp_path: Path) -> None:
+def test_missing_credentials_are_an_error_of_their_own(agent: AgentThread, tmp_path: Path) -> None:
     """A forgotten mount is no network error."""
     client = AgentCaller(agent.url, Credentials(tmp_path / "token", tmp_path / "ca.crt"))
     with client, pytest.raises(Unauthorized, match="mount them"):
@@ -65,14 +65,14 @@ def test_missing_credentials_are_said_so(agent: AgentThread, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1:8440", "10.0.0.1:8440", "https://"])
-def test_refuses_urls_that_are_no_agents(url: str) -> None:
+def test_refuses_urls_of_other_schemes(url: str) -> None:
     """Tokens never go over plain HTTP."""
     with pytest.raises(ValueError, match="must be https"):
         AgentCaller(url, Credentials())
 
 
-def test_repeats_what_may_pass(agent: AgentThread) -> None:
-    """A request that meets an agent without its API server is repeated after a while, and then works."""
+def test_retries_temporary_errors(agent: AgentThread) -> None:
+    """A request to an agent without its API server is retried, and then works."""
     agent.authorizer.available = False
     waits: list[float] = []
 
@@ -103,8 +103,8 @@ def test_gives_up_at_the_deadline(agent: AgentThread) -> None:
     assert waits == []
 
 
-def test_says_how_often_and_how_long_it_asked(agent: AgentThread) -> None:
-    """After retries in vain the error tells of them."""
+def test_the_error_counts_the_attempts(agent: AgentThread) -> None:
+    """After failed retries the error has their number and duration."""
     url = agent.url
     agent.stop()
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
@@ -114,7 +114,7 @@ def test_says_how_often_and_how_long_it_asked(agent: AgentThread) -> None:
 
 
 def test_follows_an_agent_to_its_next_address(agent: AgentThread) -> None:
-    """Addresses are looked up again for every attempt, and the one that answers stays in use."""
+    """Addresses are looked up for every attempt, and the one that answers stays in use."""
     looked_up: list[int] = []
 
     def urls() -> list[str]:
@@ -129,8 +129,8 @@ def test_follows_an_agent_to_its_next_address(agent: AgentThread) -> None:
     transport.close()
 
 
-def test_a_call_without_retries_leaves_the_next_one_the_next_address(agent: AgentThread) -> None:
-    """Who asks several agents in turn asks each once per round, and finds those that moved in the next round."""
+def test_a_failed_attempt_moves_the_next_call_to_the_next_address(agent: AgentThread) -> None:
+    """A caller that asks several agents in turn asks each once per round, and finds moved ones in the next round."""
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
     agent.client().close()
     urls = ["https://127.0.0.1:1", agent.url]
@@ -141,7 +141,7 @@ def test_a_call_without_retries_leaves_the_next_one_the_next_address(agent: Agen
 
 
 def test_another_nodes_agent_refuses(agent: AgentThread) -> None:
-    """An address that was given to another node's agent since takes no file that is not meant for it."""
+    """If the address now belongs to another node's agent, that agent takes no file meant for the old one."""
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
     agent.client().close()
     with (
@@ -154,7 +154,7 @@ def test_another_nodes_agent_refuses(agent: AgentThread) -> None:
 
 
 def test_another_nodes_certificate_is_refused(tmp_path: Path) -> None:
-    """Before the token is sent; the shared certificate of the release before is none of the node's either."""
+    """Before the token is sent; the previous release's shared certificate does not name the node, either."""
     pki = make_pki(tmp_path, "node-77.colocation-agent", node_names=())
     agent = AgentThread(tmp_path / "data", pki, FakeAuthorizer(), node="node-77").start()
     (tmp_path / "token").write_text(ADMIN_TOKEN)
@@ -174,8 +174,8 @@ def test_another_nodes_certificate_is_refused(tmp_path: Path) -> None:
         agent.stop()
 
 
-def test_a_stream_left_early_harms_nothing(agent: AgentThread, caplog: pytest.LogCaptureFixture) -> None:
-    """The next request of the same client works, and the agent makes no fuss about it."""
+def test_leaving_a_stream_early_is_harmless(agent: AgentThread, caplog: pytest.LogCaptureFixture) -> None:
+    """The next request of the same client works, and the agent logs no error."""
     with agent.client() as client:
         client.put_file(*TABLE.path, data_path(0), TABLE.contents[data_path(0)])
         with client.get_file(*TABLE.path, data_path(0)) as stream:
@@ -186,7 +186,7 @@ def test_a_stream_left_early_harms_nothing(agent: AgentThread, caplog: pytest.Lo
 
 
 def test_a_cut_answer_is_no_short_file(agent: AgentThread) -> None:
-    """When the connection ends in the middle the reader gets an error after the bytes that came, and can go on."""
+    """If the connection ends in the middle, the reader gets an error after the received bytes, and can continue."""
     content = TABLE.contents[data_path(0)]
     with agent.client() as client:
         client.put_file(*TABLE.path, data_path(0), content)

@@ -1,4 +1,5 @@
-"""Property: an operator that puts partial answers together knows what a full answer would say; and what quiet costs."""
+"""Property: an operator that combines partial answers knows what a full answer would say; and the cost of quiet tables.
+"""
 
 import shutil
 import tempfile
@@ -33,7 +34,7 @@ SNAPSHOTS = st.integers(0, 1)
 
 
 class Node:
-    """An agent without its server, and an operator that asks it and keeps what it was told."""
+    """An agent without its server, and an operator that asks it and keeps the answers."""
 
     def __init__(self, folder: Path) -> None:
         self.now = 0.0
@@ -51,7 +52,7 @@ class Node:
         self.between_parts: Callable[[], object] = lambda: None
 
     def ask(self) -> AgentReport | None:
-        """Ask in full, and put the answer into what is known."""
+        """Ask in full, and apply the answer."""
         self.number += 1
         changed = tuple(self.asked.values())
         request = InventoryRequest(session="s", number=self.number, changed=changed)
@@ -66,36 +67,36 @@ class Node:
             self.between_parts()
             report = self.answers.answer(self.conversation.take(request).question, self.revision)
             assert report is not None, "more was promised"
-            assert not report.is_full, "it would begin anew for ever"
+            assert not report.is_full, "it would start over for ever"
             assert parts <= len(self.asked), "it would never end"
             self.take(report)
         return report
 
     def take(self, report: AgentReport | None) -> None:
-        """Put an answer into what is known."""
+        """Apply an answer."""
         if report is not None:
             self.revision = int(report.revision.rpartition("-")[2])
-            told = {f"{table.namespace}/{table.directory}": table for table in report.tables}
-            self.known = told if report.is_full else self.known | told
+            changed = {f"{table.namespace}/{table.directory}": table for table in report.tables}
+            self.known = changed if report.is_full else self.known | changed
             self.last = report
 
     def in_all_parts(self) -> tuple[TableReport, ...]:
-        """All tables, as they would be told now."""
+        """All tables, as an answer would report them now."""
         return tuple(self.inventory.report_on(asked.reference).report for asked in self.asked.values())
 
     def in_full(self) -> AgentReport:
-        """What a caller without a revision is told now."""
+        """The answer to a caller without a revision."""
         report = self.answers.answer(self.conversation.question, None)
         assert report is not None
         return report
 
 
 class ConversationMachine(RuleBasedStateMachine):
-    """Things happen to the disk and to the question, and the operator asks now and then."""
+    """Changes of the disk and of the question, and an operator that asks now and then."""
 
     @initialize(max_tables_bytes=st.sampled_from([answers.MAX_TABLES_BYTES, 1000, 0]))
     def start(self, max_tables_bytes: int) -> None:
-        """An empty node, which tells of all tables at once, of a few, or of one at a time."""
+        """An empty node, which answers with all tables together, some, or one at a time."""
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(answers, "MAX_TABLES_BYTES", max_tables_bytes)
         self.folder = Path(tempfile.mkdtemp())
@@ -103,42 +104,42 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, snapshot=SNAPSHOTS, uid=st.sampled_from(["a", "b"]))
     def want(self, name: str, snapshot: int, uid: str) -> None:
-        """A table is asked about, or about another snapshot of it."""
+        """Ask about a table, or about another snapshot of it."""
         asked = TABLES[name][snapshot].asked.model_copy(update={"uid": uid})
         self.node.asked[key_of(asked.reference)] = asked
 
     @rule(name=NAMES)
     def forget(self, name: str) -> None:
-        """A table is not asked about any more."""
+        """Stop asking about a table."""
         self.node.asked.pop(str(TABLES[name][0].path), None)
 
     @rule(name=NAMES, snapshot=SNAPSHOTS)
     def load(self, name: str, snapshot: int) -> None:
-        """A snapshot is published."""
+        """Publish a snapshot."""
         table = TABLES[name][snapshot]
         if not on_disk(self.node.root, table.path, "data").exists():
             publish_table(self.node.root, table)
 
     @rule(name=NAMES, snapshot=SNAPSHOTS)
     def publish_manifest(self, name: str, snapshot: int) -> None:
-        """A manifest comes without its files."""
+        """Publish a manifest without its files."""
         table = TABLES[name][snapshot]
         publish(self.node.root, table.path, manifest_path(table.manifest), table.stored)
 
     @rule(name=NAMES, snapshot=SNAPSHOTS)
     def drop(self, name: str, snapshot: int) -> None:
-        """A bucket is dropped."""
+        """Drop a bucket."""
         table = TABLES[name][snapshot]
         removal.delete_bucket(self.node.root, self.node.inventory, table.path, 0, removal.Live((table.manifest,), 60))
 
     @rule(name=NAMES)
     def recycle(self, name: str) -> None:
-        """A folder goes into the bin."""
+        """Recycle a folder."""
         recycling.recycle(self.node.root, self.node.inventory, TABLES[name][0].path, 60)
 
     @rule(name=NAMES, announced=st.booleans())
     def change_behind_its_back(self, name: str, announced: bool) -> None:
-        """Another process removes a file, and says so or not."""
+        """Another process removes a file, with or without an announcement."""
         table = TABLES[name][0].path
         on_disk(self.node.root, table, data_path(0, load="1")).unlink(missing_ok=True)
         if announced:
@@ -146,7 +147,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def damage(self, name: str) -> None:
-        """A file is written in place, and the agent's own work finds it."""
+        """Write to a file in place; the agent's own work finds it."""
         file = on_disk(self.node.root, TABLES[name][0].path, data_path(1, load="1"))
         if file.exists():
             damage(file)
@@ -155,18 +156,18 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        """The agent looks at the folders."""
+        """The agent stats the folders."""
         look(self.node.inventory, unlimited)
 
     @rule()
     def ask(self) -> None:
-        """The operator asks; if nothing is new it is told nothing, twice."""
+        """Ask; without news the answer is empty, twice."""
         self.node.ask()
         assert self.node.ask() is None
 
     @invariant()
     def knows_what_a_full_answer_says(self) -> None:
-        """Right after asking, what was put together is what would be told in full."""
+        """Right after asking, the combined answers equal a full answer."""
         if not hasattr(self, "node"):
             return
         node = self.node
@@ -186,7 +187,7 @@ class ConversationMachine(RuleBasedStateMachine):
         assert int(full.revision.rpartition("-")[2]) == node.revision
 
     def teardown(self) -> None:
-        """Nothing stays."""
+        """Remove the data root."""
         if hasattr(self, "node"):
             self.patch.undo()
             self.node.root.close()
@@ -209,7 +210,7 @@ def quiet(tmp_path: Path) -> Node:
 
 
 def test_a_quiet_node_reads_no_manifest_and_makes_no_report(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often it is asked, it looks at no folder: that is done beside, and seldom."""
+    """However often it is asked, it stats no folder: looks do that separately, and rarely."""
     monkeypatch.setattr(quiet.inventory, "report_on", lambda _reference: pytest.fail("a report was made"))
     for table in quiet.inventory.tables():
         monkeypatch.setattr(table._contents, "refresh", lambda sweep=False: pytest.fail("a folder was looked at"))
@@ -218,7 +219,7 @@ def test_a_quiet_node_reads_no_manifest_and_makes_no_report(quiet: Node, monkeyp
         assert quiet.ask() is None
 
 
-def test_only_what_changed_is_looked_at(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_tables_are_read(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """One table among many: announced by a clone, or published here."""
     changed, *others = (first for first, _ in TABLES.values())
     for table in others:
@@ -231,10 +232,10 @@ def test_only_what_changed_is_looked_at(quiet: Node, monkeypatch: pytest.MonkeyP
     assert quiet.ask() is None
 
 
-def test_tables_that_change_all_the_time_do_not_keep_an_answer_from_its_end(
+def test_constantly_changing_tables_do_not_prolong_an_answer(
     quiet: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are told again by the next one; else a tenant's uploads keep the operator from hearing of a node at all."""
+    """The next answer reports them again; else a tenant's uploads would hide a node from the operator."""
     monkeypatch.setattr(answers, "MAX_TABLES_BYTES", 0)
     changes = iter(range(1000))
 
@@ -259,8 +260,8 @@ def test_a_superseded_question_is_not_answered(quiet: Node) -> None:
         quiet.answers.answer(before, None)
 
 
-def test_an_answer_is_as_old_as_it_says(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The uptime is from before the disk was looked at: an order's deadline counts from there."""
+def test_an_answers_uptime_is_from_before_the_check(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order's deadline counts from there."""
     uptimes = []
     tables = quiet.root.tables
     monkeypatch.setattr(
@@ -269,8 +270,8 @@ def test_an_answer_is_as_old_as_it_says(quiet: Node, monkeypatch: pytest.MonkeyP
     assert quiet.in_full().uptime_seconds <= uptimes[0]
 
 
-def test_folders_that_are_not_asked_about_are_told_with_their_bytes(tmp_path: Path) -> None:
-    """The operator's brake counts them; those of tables that are asked about are in their reports."""
+def test_unknown_folders_are_reported_with_their_bytes(tmp_path: Path) -> None:
+    """The operator's brake counts them; folders that it asks about are in their own reports."""
     node = Node(tmp_path)
     for name in ("orders", "lines"):
         publish_table(node.root, TABLES[name][0])

@@ -1,4 +1,4 @@
-"""Answers are remembered for at most a minute, and failures to ask never."""
+"""Answers are cached for at most a minute; failures are not cached."""
 
 import asyncio
 
@@ -43,8 +43,8 @@ async def test_an_answer_is_used_for_a_minute() -> None:
     assert await cached.may(ADMIN, READ) is False
 
 
-async def test_a_refusal_is_used_for_less_long() -> None:
-    """Who was just granted a right need not wait a minute."""
+async def test_a_refusal_is_cached_for_less() -> None:
+    """A caller who was just granted the right need not wait a minute."""
     inner, clock = FakeAuthorizer(), Clock()
     cached = CachedAuthorizer(inner, clock)
     assert await cached.identify("forged") is None
@@ -57,7 +57,7 @@ async def test_a_refusal_is_used_for_less_long() -> None:
 
 
 async def test_one_question_at_a_time() -> None:
-    """A hundred tasks that start at once ask the API server once."""
+    """A hundred tasks that start together ask the API server once."""
     inner = FakeAuthorizer()
     cached = CachedAuthorizer(inner)
     answers = await asyncio.gather(*(cached.identify(ADMIN_TOKEN) for _ in range(100)))
@@ -65,8 +65,8 @@ async def test_one_question_at_a_time() -> None:
     assert inner.asked == 1
 
 
-async def test_failures_are_not_remembered() -> None:
-    """When the API server is back, so are the callers."""
+async def test_failures_are_not_cached() -> None:
+    """When the API server is back, callers get in."""
     inner = FakeAuthorizer(available=False)
     cached = CachedAuthorizer(inner)
     with pytest.raises(AuthenticationUnavailable):
@@ -75,8 +75,8 @@ async def test_failures_are_not_remembered() -> None:
     assert await cached.identify(ADMIN_TOKEN) == ADMIN
 
 
-async def test_the_memory_is_bounded() -> None:
-    """Many forged tokens push out the oldest answers instead of filling the memory."""
+async def test_the_cache_is_bounded() -> None:
+    """Many forged tokens evict the oldest answers instead of filling the memory."""
     inner = FakeAuthorizer()
     cached = CachedAuthorizer(inner)
     for number in range(MAX_CACHED_ANSWERS + 1):
@@ -88,7 +88,7 @@ async def test_the_memory_is_bounded() -> None:
     assert inner.asked == asked + 1
 
 
-async def test_a_caller_who_goes_away_does_not_fail_the_others() -> None:
+async def test_a_caller_that_leaves_does_not_fail_the_others() -> None:
     """The question is shared, its cancellation is not."""
     inner = FakeAuthorizer()
     cached = CachedAuthorizer(inner)
@@ -100,7 +100,7 @@ async def test_a_caller_who_goes_away_does_not_fail_the_others() -> None:
 
 
 class ByGroup(FakeAuthorizer):
-    """A right that members of one group have, whatever they are called."""
+    """A right that members of one group have, whatever their name."""
 
     async def may(self, identity: Identity, access: Access) -> bool:
         """See ``Authorizer``."""
@@ -114,8 +114,8 @@ class ByGroup(FakeAuthorizer):
         pytest.param(Identity("ann"), id="no groups"),
     ],
 )
-async def test_a_right_is_remembered_of_the_whole_identity(other: Identity) -> None:
-    """Two tokens may name one user with different groups: what the one may, the other need not."""
+async def test_rights_are_cached_by_the_whole_identity(other: Identity) -> None:
+    """Two tokens may name one user with different groups and rights."""
     cached = CachedAuthorizer(ByGroup())
     loader = Identity("ann", "1", ("loaders",))
     assert await cached.may(loader, READ) is True
@@ -124,7 +124,7 @@ async def test_a_right_is_remembered_of_the_whole_identity(other: Identity) -> N
 
 
 async def test_no_token_is_kept() -> None:
-    """Only its hash: what is read out of the process lets nobody in."""
+    """Only its hash: the process's memory reveals no token."""
     cached = CachedAuthorizer(FakeAuthorizer())
     assert await cached.identify(ADMIN_TOKEN) == ADMIN
     kept = list(cached._identities._granted)

@@ -1,4 +1,4 @@
-"""A node's certificate: kept on its disk, asked for when it is not this node's or ends, served beside a shared one."""
+"""A node's certificate: kept on its disk, requested when it is not this node's or expires, served with a shared one."""
 
 import asyncio
 import socket
@@ -31,7 +31,7 @@ REFUSED = NoCertificate(Reason.CERTIFICATE_REFUSED, "request x: Denied: not you"
 
 
 class Scene:
-    """A keeper on a data root of its own; ``now`` is the wall clock, ``seconds`` the steady one."""
+    """A keeper on a data root of its own; ``now`` is the wall clock, ``seconds`` the monotonic one."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = make_authority(folder / "ca")
@@ -45,7 +45,7 @@ class Scene:
         self.restart()
 
     def restart(self, node: str = "node-1") -> CertificateKeeper:
-        """As an agent does that begins."""
+        """Restart as a new agent."""
         self.metrics = Metrics()
         self.keeper = CertificateKeeper(
             node, self.root, self.health, self.signer, self.authority, self.folder / "own.pem", self.metrics,
@@ -55,7 +55,7 @@ class Scene:
         return self.keeper
 
     async def turn(self) -> None:
-        """What the keeper does until it sleeps."""
+        """One turn of the keeper's loop."""
 
         def renewed() -> None:
             self.reloads += 1
@@ -78,8 +78,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_a_first_certificate_is_asked_for_and_kept(scene: Scene) -> None:
-    """Until then nobody trusts what is served; only the agent's user can read the file."""
+async def test_a_first_certificate_is_requested_and_kept(scene: Scene) -> None:
+    """Until then clients trust nothing that is served; only the agent's user can read the file."""
     assert not scene.keeper.is_held
     assert scene.keeper.fault is not None
     assert scene.keeper.fault.reason == Reason.CERTIFICATE_MISSING
@@ -91,8 +91,8 @@ async def test_a_first_certificate_is_asked_for_and_kept(scene: Scene) -> None:
     assert scene.fault(Reason.CERTIFICATE_MISSING) == 0
 
 
-async def test_a_restart_needs_nobody(scene: Scene) -> None:
-    """The operator is away, the API server too: the file is enough."""
+async def test_a_restart_needs_no_signer(scene: Scene) -> None:
+    """The operator and the API server are away: the file is enough."""
     await scene.turn()
     before = scene.served()
     scene.signer.refusal = NoCertificate(Reason.CERTIFICATE_MISSING, "no answer")
@@ -143,8 +143,8 @@ DAMAGES: dict[str, Callable[[Scene], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_file_that_is_no_use_is_replaced(scene: Scene, damage: Callable[[Scene], None]) -> None:
-    """By a certificate that is asked for anew."""
+def test_an_unusable_file_is_replaced(scene: Scene, damage: Callable[[Scene], None]) -> None:
+    """By a newly requested certificate."""
     asyncio.run(scene.turn())
     damage(scene)
     scene.restart()
@@ -156,7 +156,7 @@ def test_a_file_that_is_no_use_is_replaced(scene: Scene, damage: Callable[[Scene
 
 
 async def test_a_certificate_is_renewed_long_before_its_end(scene: Scene) -> None:
-    """After about two thirds of its life, once; not a moment earlier."""
+    """Once, after about two thirds of its life, not a moment earlier."""
     await scene.turn()
     ends_at = scene.served().not_valid_after_utc
     life = ends_at - scene.served().not_valid_before_utc
@@ -171,7 +171,7 @@ async def test_a_certificate_is_renewed_long_before_its_end(scene: Scene) -> Non
     assert scene.served().not_valid_after_utc > ends_at
 
 
-async def test_a_wrong_clock_asks_now_and_then_only(scene: Scene) -> None:
+async def test_a_wrong_clock_requests_only_now_and_then(scene: Scene) -> None:
     """A clock that is years ahead finds every certificate expired."""
     await scene.turn()
     scene.now += timedelta(days=3650)
@@ -181,8 +181,8 @@ async def test_a_wrong_clock_asks_now_and_then_only(scene: Scene) -> None:
     assert len(scene.signer.asked) <= 3
 
 
-async def test_a_new_authority_is_followed_at_once(scene: Scene) -> None:
-    """Charts that are rendered without a cluster bring one each time; clients trust the new one only."""
+async def test_a_new_authority_is_followed_immediately(scene: Scene) -> None:
+    """Charts rendered without a cluster bring a new one each time; clients trust only that."""
     await scene.turn()
     make_authority(scene.authority.parent)
     for _ in range(3):
@@ -190,8 +190,8 @@ async def test_a_new_authority_is_followed_at_once(scene: Scene) -> None:
     assert scene.reloads == 2
 
 
-async def test_a_refused_renewal_keeps_the_old_one_and_says_so(scene: Scene) -> None:
-    """The word of the refusal first, and the one of the end once that comes near."""
+async def test_a_refused_renewal_keeps_the_old_certificate(scene: Scene) -> None:
+    """The fault is the refusal, and later also the near expiry."""
     await scene.turn()
     before, ends_at = scene.served(), scene.served().not_valid_after_utc
     scene.signer.refusal, scene.seconds = REFUSED, 10_000.0
@@ -205,19 +205,19 @@ async def test_a_refused_renewal_keeps_the_old_one_and_says_so(scene: Scene) -> 
     assert scene.metrics.registry.get_sample_value("colocation_agent_certificate_end_timestamp_seconds") == (
         ends_at.timestamp()
     )
-    assert len(set(scene.signer.asked)) == len(scene.signer.asked)  # a denied request is not asked for again
+    assert len(set(scene.signer.asked)) == len(scene.signer.asked)  # a denied request is not repeated
 
 
-async def test_a_request_without_an_answer_is_asked_for_again_by_the_same_key(scene: Scene) -> None:
-    """The request may yet be answered: agents that wait leave one, not hundreds."""
+async def test_an_unanswered_request_is_repeated_with_the_same_key(scene: Scene) -> None:
+    """It may yet be answered: waiting agents leave one request, not hundreds."""
     scene.signer.refusal = NoCertificate(Reason.CERTIFICATE_MISSING, "no answer in 300 s")
     for _ in range(3):
         await scene.turn()
     assert len(set(scene.signer.asked)) == 1
 
 
-async def test_what_clients_would_not_trust_is_not_taken(scene: Scene) -> None:
-    """A signer whose CA nobody has is told of; so is one that signs for another node."""
+async def test_an_untrusted_certificate_is_not_used(scene: Scene) -> None:
+    """A signer with an unknown CA is reported; so is one that signs for another node."""
     scene.authority = make_authority(scene.folder / "others")
     scene.restart()
     await scene.turn()
@@ -231,8 +231,8 @@ async def test_what_clients_would_not_trust_is_not_taken(scene: Scene) -> None:
     assert not scene.keeper.is_held
 
 
-async def test_nothing_is_written_to_a_sick_disk(scene: Scene) -> None:
-    """The certificate is served all the same, and kept once the disk is well."""
+async def test_nothing_is_written_to_a_failing_disk(scene: Scene) -> None:
+    """The certificate is served nevertheless, and saved once the disk is healthy."""
     scene.health.probe()
     marker = scene.folder / "data" / "colocation.json"
     content = marker.read_bytes()
@@ -248,8 +248,8 @@ async def test_nothing_is_written_to_a_sick_disk(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("pem", [b"", b"-----BEGIN", b"\x00" * 40], ids=["empty", "cut", "zeros"])
-def test_what_is_no_certificate_is_no_certificate(pem: bytes) -> None:
-    """One kind of error, whatever it is."""
+def test_anything_else_is_an_unusable_certificate(pem: bytes) -> None:
+    """One kind of error for every wrong input."""
     with pytest.raises(UnusableCertificate):
         checked(pem, "node-1")
 
@@ -259,7 +259,7 @@ def test_what_is_no_certificate_is_no_certificate(pem: bytes) -> None:
 
 @asynccontextmanager
 async def running(folder: Path, signer: Signer, shared: bool = False) -> AsyncIterator[RunningAgent]:
-    """An agent with a certificate of its own; ``shared``: and the one of the release before."""
+    """An agent with a certificate of its own; ``shared``: and the previous release's."""
     pki = make_pki(folder / "shared")
     (folder / "data").mkdir(exist_ok=True)
     settings = Settings(
@@ -273,7 +273,7 @@ async def running(folder: Path, signer: Signer, shared: bool = False) -> AsyncIt
 
 
 def served_by(port: int, name: str | None) -> x509.Certificate:
-    """What a client gets that asks for this name."""
+    """The certificate that a client gets for this name."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
@@ -291,7 +291,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_each_client_gets_the_certificate_that_it_knows(tmp_path: Path) -> None:
-    """Today's ask for the node's name. Those of the release before ask for the shared one, or for none."""
+    """Current clients ask for the node's name. The previous release's ask for the shared one, or for none."""
     authority = x509.load_pem_x509_certificate(make_authority(tmp_path / "ca").read_bytes())
     own = agent_certificate_name("node-1")
     async with running(tmp_path, Signer(tmp_path / "ca"), shared=True) as agent:
@@ -310,7 +310,7 @@ async def test_without_a_shared_certificate_all_get_the_nodes(tmp_path: Path) ->
 
 
 async def test_a_renewal_cuts_no_connection(tmp_path: Path) -> None:
-    """A request that is being answered ends with the certificate that it began with."""
+    """A running request ends with the certificate that it started with."""
     make_authority(tmp_path / "ca")
     signer = Signer(tmp_path / "ca")
     own = agent_certificate_name("node-1")
@@ -322,7 +322,7 @@ async def test_a_renewal_cuts_no_connection(tmp_path: Path) -> None:
         body = b'{"term": 1, "session": "s", "number": 1, "waitSeconds": 5}'
         head = f"POST /v1/inventory HTTP/1.1\r\nHost: agent\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n"
         writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n".encode())
-        await writer.drain()  # a request that has begun
+        await writer.drain()  # a request that has started
         keeper = agent.keeper
         assert keeper is not None
         assert await keeper.renew()
@@ -339,7 +339,7 @@ async def test_a_renewal_cuts_no_connection(tmp_path: Path) -> None:
 async def connected(
     port: int, context: ssl.SSLContext, name: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """With the certificate that is known: for a moment after a reload a worker of before may still answer."""
+    """Connect with the known certificate: for a moment after a reload an old worker may still answer."""
     async with asyncio.timeout(30):
         while True:
             try:
@@ -351,8 +351,8 @@ async def connected(
 _NOBODY = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "colocation.dev")])
 
 
-async def test_an_agent_without_a_certificate_is_not_ready_and_says_why(tmp_path: Path) -> None:
-    """A rollout waits for it: the other agents stay as they are."""
+async def test_an_agent_without_a_certificate_is_not_ready(tmp_path: Path) -> None:
+    """The probe's answer has the reason, and a rollout waits: the other agents stay as they are."""
     make_authority(tmp_path / "ca")
     async with running(tmp_path, Signer(tmp_path / "ca", refusal=REFUSED), shared=True) as agent:
         await asyncio.to_thread(agent.upkeep.scanned.wait, 30)

@@ -36,30 +36,30 @@ ORDER = Order("collect", TABLE, PROOF, LIVE, None)
 
 
 def asked(**changes: object) -> Here:
-    """What an order meets when the newest question says something else of the table."""
+    """What an order is checked against if the newest question differs for the table."""
     return Here("here", 100.0, Question("session", 1, 5, {str(TABLE): ASKED.model_copy(update=changes)}))
 
 
 def referring(**changes: object) -> Here:
-    """The same, of the table's manifests."""
+    """The same, with other manifests."""
     return asked(reference=REFERENCE.model_copy(update=changes))
 
 
 @pytest.mark.parametrize("kind", ["drop", "collect"])
-def test_a_proof_of_which_all_is_true(kind: str) -> None:
-    """Also when the order keeps more than the question calls live."""
+def test_a_proof_that_holds_is_accepted(kind: str) -> None:
+    """Also if the order keeps more than the question calls live."""
     assert untrue_part(Order(kind, TABLE, PROOF, (*LIVE, "cc" * 32)), HERE) is None
 
 
 @pytest.mark.parametrize("kind", ["drop", "collect"])
 @pytest.mark.parametrize(
-    ("here", "says"),
+    ("here", "problem"),
     [
         pytest.param(Here("other", 100.0, HERE.question), "process 'here', and this is 'other'", id="restarted agent"),
         pytest.param(Here("here", 100.5, HERE.question), "until 100.0 s of uptime, 0.5 s ago", id="too late"),
         pytest.param(Here("here", 100.0, None), "not asked about any table", id="no question"),
         pytest.param(Here("here", 100.0, Question("s", 1, 5)), "does not name shop/orders", id="not asked about"),
-        pytest.param(asked(uid="other"), "table uid 'uid', and the newest question has 'other'", id="table made anew"),
+        pytest.param(asked(uid="other"), "table uid 'uid', and the newest question has 'other'", id="table re-created"),
         pytest.param(asked(group_uid="other"), "group uid", id="table moved to another group"),
         pytest.param(asked(group_uid=None), "group uid", id="table left its group"),
         pytest.param(asked(map_version=8), "map version 7, and the newest question has 8", id="newer map"),
@@ -69,22 +69,22 @@ def test_a_proof_of_which_all_is_true(kind: str) -> None:
         pytest.param(referring(manifest=None, retained_manifests=()), "no manifest .* live", id="nothing is live"),
     ],
 )
-def test_each_part_is_needed(kind: str, here: Here, says: str) -> None:
-    """One part that is not true, and the order is void; the message says which."""
-    said = untrue_part(Order(kind, TABLE, PROOF, LIVE), here)
-    assert said is not None
-    assert re.search(says, said)
+def test_each_part_of_a_proof_is_needed(kind: str, here: Here, problem: str) -> None:
+    """If one part does not hold, the order is void; the message names the part."""
+    found = untrue_part(Order(kind, TABLE, PROOF, LIVE), here)
+    assert found is not None
+    assert re.search(problem, found)
 
 
-def test_a_folder_that_is_asked_about_is_not_recycled() -> None:
-    """It is a table's that is wanted, whatever it was when the order was given."""
+def test_a_wanted_folder_is_not_recycled() -> None:
+    """The newest question decides, whatever was true when the order was given."""
     order = Order("recycle", TABLE, PROOF)
     assert "it is a table that is wanted" in (untrue_part(order, HERE) or "")
     assert untrue_part(order, Here("here", 100.0, Question("session", 1, 5))) is None
     assert untrue_part(order, Here("here", 100.0, None)) is not None
 
 
-def told(conversation: Conversation, term: int = 1, number: int = 1, **changes: object) -> Conversation:
+def asked_conversation(conversation: Conversation, term: int = 1, number: int = 1, **changes: object) -> Conversation:
     """A conversation in which the table was asked about."""
     table = ASKED.model_copy(update=changes)
     conversation.take(InventoryRequest(term=term, session="s", number=number, changed=(table,)))
@@ -92,15 +92,15 @@ def told(conversation: Conversation, term: int = 1, number: int = 1, **changes: 
 
 
 def order_to(conversation: Conversation, **changes: object) -> Order:
-    """An order that is true there."""
+    """An order that holds there."""
     proof = PROOF.model_copy(update={"instance": conversation.instance, "term": 1, **changes})
     return Order("collect", TABLE, proof, LIVE)
 
 
-def test_an_order_is_void_on_the_agents_own_clock() -> None:
+def test_an_order_expires_by_the_agents_own_clock() -> None:
     """No wall clock counts."""
     now = [1000.0]
-    conversation = told(Conversation(clock=lambda: now[0]))
+    conversation = asked_conversation(Conversation(clock=lambda: now[0]))
     order = order_to(conversation)
     now[0] += 100.0
     with conversation.deletion(order):
@@ -111,20 +111,20 @@ def test_an_order_is_void_on_the_agents_own_clock() -> None:
 
 
 def test_an_order_of_an_older_term_is_refused() -> None:
-    """Another operator leads; so is its question, and its restore."""
-    conversation = told(Conversation(), term=3)
+    """Another operator leads; its questions are refused, too."""
+    conversation = asked_conversation(Conversation(), term=3)
     with pytest.raises(StaleTerm) as caught, conversation.deletion(order_to(conversation, term=2)):
         pytest.fail("it must not begin")
     assert caught.value.term == 3
     with pytest.raises(StaleTerm):
-        told(conversation, term=2, number=2)
+        asked_conversation(conversation, term=2, number=2)
     with pytest.raises(StaleTerm), conversation.restoring(2, frozenset({str(TABLE)})):
         pytest.fail("it must not begin")
 
 
 def test_a_question_waits_for_the_deletions_that_were_decided_before_it() -> None:
-    """Of the tables that it changes; of all tables when another session or term asks."""
-    conversation = told(Conversation())
+    """For those of the tables that it changes; for all if another session or term asks."""
+    conversation = asked_conversation(Conversation())
     with conversation.deletion(order_to(conversation)):
         same = conversation.take(InventoryRequest(term=1, session="s", number=2, base=1))
         assert (same.is_new, same.running) == (False, ())
@@ -139,18 +139,18 @@ def test_a_question_waits_for_the_deletions_that_were_decided_before_it() -> Non
     assert conversation.take(InventoryRequest(term=3, session="u")).running == ()
 
 
-def test_the_newest_question_says_which_tables_are_wanted() -> None:
-    """None before anything was asked."""
+def test_the_newest_question_names_the_wanted_tables() -> None:
+    """None before the first question."""
     conversation = Conversation()
     assert not conversation.is_asked_about(TABLE)
-    told(conversation)
+    asked_conversation(conversation)
     assert conversation.is_asked_about(TABLE)
     assert not conversation.is_asked_about(TablePath("shop", "orders-99999999"))
 
 
-def test_a_deletion_that_fails_has_ended() -> None:
-    """Nobody waits for it for ever."""
-    conversation = told(Conversation())
+def test_a_failed_deletion_has_ended() -> None:
+    """No question waits for it."""
+    conversation = asked_conversation(Conversation())
     with pytest.raises(OSError, match="disk"), conversation.deletion(order_to(conversation)):
         raise OSError("disk")
     assert conversation.take(InventoryRequest(term=2, session="t")).running == ()
@@ -158,9 +158,9 @@ def test_a_deletion_that_fails_has_ended() -> None:
 
 def test_a_deletion_after_a_newer_question_is_checked_against_it() -> None:
     """The question was taken first: the order is of an older epoch."""
-    conversation = told(Conversation())
+    conversation = asked_conversation(Conversation())
     order = order_to(conversation)
-    told(conversation, number=2, map_version=8)
+    asked_conversation(conversation, number=2, map_version=8)
     with pytest.raises(StaleOrder, match="map version"), conversation.deletion(order):
         pytest.fail("it must not begin")
 
@@ -180,8 +180,8 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_changes_add_up_to_the_question_in_full(steps: list[tuple[list[AskedTable], list[str]]]) -> None:
-    """Asking step by step and asking for the outcome are the same question; what differs is what was changed."""
+def test_changes_add_up_to_a_full_question(steps: list[tuple[list[AskedTable], list[str]]]) -> None:
+    """Asking step by step and asking for the result are the same question; only changed tables differ."""
     question = next_question(None, InventoryRequest(session="s", number=0))
     expected: dict[str, AskedTable] = {}
     for number, (changed, removed) in enumerate(steps, start=1):
@@ -197,14 +197,14 @@ def test_changes_add_up_to_the_question_in_full(steps: list[tuple[list[AskedTabl
             for key in before.tables.keys() | expected.keys()
             if before.tables.get(key) != expected.get(key)
         }
-        assert next_question(question, request) == question  # its answer was lost, it comes again
+        assert next_question(question, request) == question  # its answer was lost, so it comes again
     in_full = InventoryRequest(session="s", number=99, changed=tuple(expected.values()))
     assert next_question(question, in_full).tables == expected
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.sampled_from(["s", "t"]))
 def test_only_the_newest_question_is_a_base(base: int, number: int, session: str) -> None:
-    """Every other base is unknown: a change of something that is not remembered would be guesswork."""
+    """Any other base is unknown: changes of it cannot be applied."""
     remembered = next_question(None, InventoryRequest(session="s", number=5, changed=(ASKED,)))
     request = InventoryRequest(session=session, number=number, base=base, removed=(str(TABLE),))
     if session == "s" and base == 5 and number >= 5:

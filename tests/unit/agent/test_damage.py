@@ -28,13 +28,13 @@ NAMESPACES = tuple(f"tenant-{number}" for number in range(MAX_WAITING))
 PATH = data_path(0)
 CONTENT = bytes(range(256)) * (128 << 10)
 SHORT_BYTES = len(CONTENT) - (4 << 20)
-"""More than lies in all buffers between the disk and a reader who has taken nothing yet."""
+"""More than all buffers between the disk and a reader that has read nothing yet."""
 TABLE = make_table({PATH: CONTENT})
 SMALL = make_table({PATH: bytes(2 * FIRST_BAD_BYTE)})
 
 
 class SlowNode:
-    """A node whose disk answers when ``goes_on`` is set. ``checked``: namespaces, in the order of their checks."""
+    """A node whose disk answers once ``goes_on`` is set. ``checked``: namespaces, in the order of their checks."""
 
     def __init__(self) -> None:
         self.goes_on = asyncio.Event()
@@ -57,7 +57,7 @@ class Scene:
         self.client: TestClient[Any, Any]
 
     async def serve(self, request: web.Request) -> web.Response:
-        """One report, as ``agent.api`` takes it."""
+        """One report, as ``agent.routes`` takes it."""
         try:
             return await self.checks.report(request, TablePath(request.match_info["namespace"], "orders-0a1b2c3d"))
         except Refusal as refusal:
@@ -93,8 +93,8 @@ async def scene(aiohttp_client: Callable[..., Any]) -> Scene:
     return one
 
 
-async def test_a_namespace_with_many_reports_keeps_out_no_other(scene: Scene) -> None:
-    """Its own are refused; the others' are checked, the oldest first, and then its own are taken again."""
+async def test_damage_reports_are_limited_per_namespace(scene: Scene) -> None:
+    """Its own are refused; others are checked in order, and then its own are accepted again."""
     reports = await scene.report(*["loud"] * MAX_WAITING, "bank", "shop")
     assert scene.refused == ["loud"] * (MAX_WAITING - MAX_WAITING_OF_NAMESPACE)
     scene.node.goes_on.set()
@@ -104,8 +104,8 @@ async def test_a_namespace_with_many_reports_keeps_out_no_other(scene: Scene) ->
     assert await scene.status("loud", 0) == 200
 
 
-async def test_all_namespaces_together_have_a_bound(scene: Scene) -> None:
-    """Many namespaces do not make the agent's queue long; files that the agent itself suspects are dropped then."""
+async def test_damage_reports_are_limited_in_total(scene: Scene) -> None:
+    """Many namespaces do not lengthen the agent's queue; files that the agent itself suspects are dropped then."""
     reports = await scene.report(*NAMESPACES, "one-more")
     assert scene.refused == ["one-more"]
     await scene.checks.suspect(TablePath("one-more", "orders-0a1b2c3d"), data_path(0))
@@ -116,7 +116,7 @@ async def test_all_namespaces_together_have_a_bound(scene: Scene) -> None:
 
 @pytest.fixture
 def suspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TablePath, str]]:
-    """The files that the front's log lets the agent look at."""
+    """The files that the agent checks because of the front's log."""
     found: list[tuple[TablePath, str]] = []
     suspect = DamageChecks.suspect
 
@@ -129,7 +129,7 @@ def suspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TablePath, str]]:
 
 
 def publish(agent: AgentThread, table: Table = TABLE) -> None:
-    """The table is there, and wanted."""
+    """Publish the table, which the operator asks about."""
     with agent.client() as client:
         client.put_file(*table.path, PATH, table.contents[PATH])
         client.put_manifest(*table.path, table.stored, table.manifest)
@@ -138,7 +138,7 @@ def publish(agent: AgentThread, table: Table = TABLE) -> None:
 
 @pytest.fixture
 def shorten(monkeypatch: pytest.MonkeyPatch) -> Callable[[AgentThread], None]:
-    """Lets a file be shortened just after the agent has said that it may be sent."""
+    """Shorten a file right after the agent has allowed the front to send it."""
 
     def prepare(agent: AgentThread) -> None:
         allowed = ReadRequests._allowed
@@ -155,10 +155,10 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> Callable[[AgentThread], None]:
 
 @pytest.mark.parametrize("call", ["openat", "pread"])
 @pytest.mark.parametrize("number", sorted(UNREADABLE_MEDIUM), ids=lambda number: errno.errorcode[number])
-def test_every_failure_of_the_medium_is_looked_into(
+def test_every_failure_of_the_medium_is_checked(
     tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch, suspected: list[object], call: str, number: int
 ) -> None:
-    """By the lines that nginx really writes, whether the file cannot be opened or a block of it cannot be read."""
+    """By the lines that nginx really writes, whether the file cannot be opened or a block cannot be read."""
     failing = install(tmp_path / "bin", call, number)
     monkeypatch.setenv("PATH", f"{failing}:{os.environ['PATH']}")
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start()
@@ -172,8 +172,8 @@ def test_every_failure_of_the_medium_is_looked_into(
         agent.stop()
 
 
-def test_a_file_that_is_shortened_while_it_is_sent_is_cut_off(agent: AgentThread, suspected: list[object]) -> None:
-    """No reader takes it for whole; the agent reads it by itself, and gives it to nobody any more."""
+def test_a_file_shortened_while_it_is_sent_is_cut_off(agent: AgentThread, suspected: list[object]) -> None:
+    """No reader takes it for complete; the agent reads it, and serves it no longer."""
     publish(agent)
     with agent.client() as client, client.get_file(*TABLE.path, PATH) as stream:
         os.truncate(on_disk(agent.settings.data_root, TABLE.path, PATH), SHORT_BYTES)
@@ -187,10 +187,10 @@ def test_a_file_that_is_shortened_while_it_is_sent_is_cut_off(agent: AgentThread
         client.get_file(*TABLE.path, PATH)
 
 
-def test_a_file_that_is_shortened_before_it_is_sent_is_not_taken_for_whole(
+def test_a_file_shortened_before_it_is_sent_fails_its_digest(
     agent: AgentThread, shorten: Callable[[AgentThread], None]
 ) -> None:
-    """The front announces fewer bytes, and the digest that the agent knows: they do not fit together."""
+    """The front announces fewer bytes with the digest that the agent knows, which do not match."""
     publish(agent)
     shorten(agent)
     with agent.client() as client, pytest.raises(DigestMismatch) as refused:
@@ -198,10 +198,10 @@ def test_a_file_that_is_shortened_before_it_is_sent_is_not_taken_for_whole(
     assert refused.value.may_pass
 
 
-def test_a_range_of_a_file_that_is_shortened_ends_where_the_file_ends(
+def test_a_range_of_a_shortened_file_ends_at_its_end(
     agent: AgentThread, shorten: Callable[[AgentThread], None]
 ) -> None:
-    """The answer says how long the file is by now; what lies behind its end is refused."""
+    """The answer has the current size; a range past the end is refused."""
     publish(agent)
     shorten(agent)
     with agent.client() as client:

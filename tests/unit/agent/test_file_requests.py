@@ -22,7 +22,7 @@ TABLE = make_table({PATH: CONTENT})
 TARGET = f"/v1/files/shop/orders-0a1b2c3d/{data_path(3)}"
 
 
-def test_what_was_put_is_got(agent: AgentThread) -> None:
+def test_a_put_file_can_be_read(agent: AgentThread) -> None:
     """Bytes, size and digest survive the round trip; a second PUT changes nothing."""
     with agent.client() as client:
         published = client.put_file(*TABLE.path, PATH, CONTENT)
@@ -37,7 +37,7 @@ def test_what_was_put_is_got(agent: AgentThread) -> None:
 
 
 def test_puts_a_local_file(agent: AgentThread, tmp_path: Path) -> None:
-    """A file is sent from where it lies, without a copy in memory."""
+    """A file is sent from the disk, without a copy in memory."""
     (tmp_path / "local").write_bytes(CONTENT)
     with agent.client() as client:
         client.put_file(*TABLE.path, PATH, tmp_path / "local")
@@ -51,11 +51,11 @@ def test_puts_a_local_file(agent: AgentThread, tmp_path: Path) -> None:
         pytest.param(100, 5_000_000, CONTENT[100:5_000_000], id="several blocks"),
         pytest.param(5_000_000, None, CONTENT[5_000_000:], id="to the end"),
         pytest.param(len(CONTENT) - 1, None, CONTENT[-1:], id="last byte"),
-        pytest.param(5, 10**9, CONTENT[5:], id="beyond the end"),
+        pytest.param(5, 10**9, CONTENT[5:], id="past the end"),
     ],
 )
 def test_ranges(agent: AgentThread, start: int, end: int | None, expected: bytes) -> None:
-    """A range is exactly the bytes asked for, cut to the file."""
+    """A range is exactly the requested bytes, cut to the file."""
     with agent.client() as client:
         client.put_file(*TABLE.path, PATH, CONTENT)
         with client.get_file(*TABLE.path, PATH, start, end) as stream:
@@ -77,7 +77,7 @@ def test_ranges(agent: AgentThread, start: int, end: int | None, expected: bytes
     ],
 )
 def test_range_headers(agent: AgentThread, header: str, status: int, content_range: str | None) -> None:
-    """Ranges as RFC 9110 writes them; what is no single range is refused with what is allowed."""
+    """Ranges as in RFC 9110; anything but a single range is refused with what is allowed."""
     with agent.client() as client:
         client.put_file(*TABLE.path, data_path(3), b"0123456789")
     response = agent.raw_request("GET", TARGET, {"Range": header})
@@ -85,7 +85,7 @@ def test_range_headers(agent: AgentThread, header: str, status: int, content_ran
 
 
 def test_an_empty_file(agent: AgentThread) -> None:
-    """Zero bytes are a file too."""
+    """Zero bytes are a file, too."""
     with agent.client() as client:
         client.put_file(*TABLE.path, PATH, b"")
         with client.get_file(*TABLE.path, PATH) as stream:
@@ -93,7 +93,7 @@ def test_an_empty_file(agent: AgentThread) -> None:
 
 
 def test_errors_of_uploads(agent: AgentThread) -> None:
-    """Wrong digest and other content are refused, each with its own class; nothing is published by them."""
+    """A wrong digest and other content are refused, each with its own class; they publish nothing."""
     with agent.client() as client:
         with pytest.raises(DigestMismatch, match="DigestDiffers"):
             client.put_file(*TABLE.path, PATH, b"content", sha256_hex(b"another"))
@@ -131,8 +131,8 @@ def test_headers_of_uploads(
     assert list((agent.settings.data_root / ".incoming" / "uploads").iterdir()) == []
 
 
-def test_an_upload_that_is_cut_off_leaves_nothing(agent: AgentThread, caplog: pytest.LogCaptureFixture) -> None:
-    """When the caller goes away in the middle, the half file goes too."""
+def test_an_interrupted_upload_leaves_nothing(agent: AgentThread, caplog: pytest.LogCaptureFixture) -> None:
+    """When the caller disconnects in the middle, the partial file is removed."""
     digest = content_digest(sha256_hex(b"x" * 100))
     agent.send_and_hang_up("PUT", TARGET, {"Content-Length": "100", "Content-Digest": digest}, b"x" * 50)
     with agent.client() as client:
@@ -143,7 +143,7 @@ def test_an_upload_that_is_cut_off_leaves_nothing(agent: AgentThread, caplog: py
 
 
 def test_no_room(agent: AgentThread) -> None:
-    """A file that would break the headroom is refused with the numbers, before it is sent."""
+    """A file that would violate the headroom is refused with the numbers, before it is sent."""
     agent.stop()
     full = AgentThread(agent.settings.data_root, agent.pki, agent.authorizer).start(disk_headroom_fraction=0.9999999)
     try:
@@ -153,10 +153,10 @@ def test_no_room(agent: AgentThread) -> None:
         full.stop()
 
 
-def test_folders_of_tables_that_nobody_asks_about_are_bounded(
+def test_folders_of_unknown_tables_are_bounded(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is named in every report on the node. A node that takes another one's files has some for a moment."""
+    """Every report on the node names each. A node that takes another one's files has some for a while."""
     monkeypatch.setattr(file_requests, "MAX_UNKNOWN_FOLDERS", 2)
     with agent.client() as client:
         client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
@@ -169,7 +169,7 @@ def test_folders_of_tables_that_nobody_asks_about_are_bounded(
 
 
 def test_files_that_no_snapshot_names_are_bounded(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes memory of the agent. What a commit names counts no more; another namespace has a bound of its own."""
+    """Each takes the agent's memory. Committed files no longer count; another namespace has its own limit."""
     monkeypatch.setattr(stray_files, "MAX_OF_NAMESPACE", 2)
     question = InventoryRequest(session="one", number=1, changed=(TABLE.asked,))
     with agent.client() as client:
@@ -186,7 +186,7 @@ def test_files_that_no_snapshot_names_are_bounded(agent: AgentThread, monkeypatc
 
 
 def test_a_damaged_file_is_not_served(agent: AgentThread) -> None:
-    """Once the agent knows a file to be wrong it says so instead of serving it."""
+    """Once the agent knows that a file is wrong, it answers with an error."""
     with agent.client() as client:
         client.put_file(*TABLE.path, PATH, CONTENT)
         client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
@@ -221,7 +221,7 @@ ESCAPES = [
 
 @pytest.fixture
 def with_links(agent: AgentThread, tmp_path: Path) -> AgentThread:
-    """An agent below whose root somebody planted links to a secret."""
+    """An agent below whose root links to a secret were planted."""
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "part-1_1.parquet").write_bytes(b"classified")
@@ -233,7 +233,7 @@ def with_links(agent: AgentThread, tmp_path: Path) -> AgentThread:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """All files below a folder, but for those that the agent writes by itself."""
+    """All files below a folder, without those that the agent writes by itself."""
     names = (path for path in folder.rglob("*") if path.name != PROBE_FILE and ".ledger" not in path.parts)
     return {path: path.read_bytes() for path in names if path.is_file()}
 
@@ -241,7 +241,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize("target", ESCAPES)
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_nothing_leads_out_of_the_root(with_links: AgentThread, tmp_path: Path, method: str, target: str) -> None:
-    """Neither reading nor writing leaves the table's folder: 400, and the disk outside is as it was."""
+    """Neither reads nor writes leave the table's folder: 400, and the disk outside is unchanged."""
     before = contents(tmp_path)
     body = b"evil" if method == "PUT" else b""
     digest = content_digest(hashlib.sha256(body).hexdigest())
@@ -254,13 +254,13 @@ def test_nothing_leads_out_of_the_root(with_links: AgentThread, tmp_path: Path, 
 
 
 def test_the_agents_message_reaches_the_caller(agent: AgentThread) -> None:
-    """A wrong name gets the agent's words, which say what is allowed."""
+    """The error for a wrong name states what is allowed."""
     with agent.client() as client, pytest.raises(BadRequest, match="allowed: a Kubernetes namespace"):
         client.put_file("Shop", TABLE.path.directory, PATH, b"content")
 
 
-def test_reported_damage_is_checked_and_not_believed(agent: AgentThread) -> None:
-    """The agent reads the file; a damaged one is served no more, and a false report changes nothing."""
+def test_reported_damage_is_checked(agent: AgentThread) -> None:
+    """The agent reads the file; a damaged one is no longer served, and a false report changes nothing."""
     good, bad = data_path(0, load="7"), data_path(1, load="7")
     table = make_table({good: b"good", bad: b"content"})
     with agent.client() as client:

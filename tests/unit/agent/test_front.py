@@ -1,4 +1,4 @@
-"""nginx, the agent's front: certificate, end, restart, and what its log tells the agent."""
+"""nginx, the agent's front: certificate, end, restart, and its logs."""
 
 import hashlib
 import http.client
@@ -38,7 +38,7 @@ EIO_LINE = (
 
 
 def children(process_id: int) -> list[int]:
-    """The processes that a process has started."""
+    """The child processes of a process."""
     lists = Path(f"/proc/{process_id}/task").glob("*/children")
     return [int(child) for one in lists for child in one.read_text().split()]
 
@@ -49,7 +49,7 @@ def nginx_of(agent: AgentThread) -> int:
 
 
 def reading(agent: AgentThread) -> ssl.SSLSocket:
-    """A connection whose client has asked for a large file and takes little of it."""
+    """A connection whose client has requested a large file and reads little of it."""
     context = ssl.create_default_context(cafile=agent.pki.ca)
     plain = socket.socket()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -64,7 +64,7 @@ def reading(agent: AgentThread) -> ssl.SSLSocket:
 
 
 def test_new_connections_get_a_renewed_certificate(tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The front takes up the files as soon as the agent finds them changed, and serves on."""
+    """The front loads the files once the agent notices the change, and keeps serving."""
     monkeypatch.setattr(tls, "CHECK_SECONDS", 0.05)
     own = Pki(*(Path(shutil.copy(path, tmp_path / path.name)) for path in (pki.ca, pki.certificate, pki.key)))
     agent = AgentThread(tmp_path / "root", own, FakeAuthorizer()).start()
@@ -86,8 +86,8 @@ def test_new_connections_get_a_renewed_certificate(tmp_path: Path, pki: Pki, mon
         agent.stop()
 
 
-def test_a_stop_lets_a_read_end(tmp_path: Path, pki: Pki) -> None:
-    """After SIGTERM a file that is being sent is sent to its end, and new readers are turned away."""
+def test_a_stop_finishes_reads(tmp_path: Path, pki: Pki) -> None:
+    """After SIGTERM a file is sent to its end, and new readers are refused."""
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(shutdown_seconds=60.0)
     with agent.client() as client:
         client.put_file(*TABLE.path, data_path(1), LARGE)
@@ -105,7 +105,7 @@ def test_a_stop_lets_a_read_end(tmp_path: Path, pki: Pki) -> None:
 
 
 def test_a_killed_worker_is_replaced(agent: AgentThread) -> None:
-    """What it was sending is not counted for ever, and others are served."""
+    """Its transfers are not counted for ever, and other requests are served."""
     with agent.client() as client:
         client.put_file(*TABLE.path, data_path(0), CONTENT)
         client.put_file(*TABLE.path, data_path(1), LARGE)
@@ -126,9 +126,9 @@ def listening_at(port: int) -> str:
 
 
 def test_no_worker_waits_for_a_connection(agent: AgentThread) -> None:
-    """The sockets that the agent hands over do not block: a worker that another one forestalls goes on.
+    """The sockets that the agent passes on do not block: a worker continues if another accepts first.
 
-    Workers share them with the first process, which has no others that come and go.
+    Workers share them with the master process.
     """
     expected = {listening_at(port) for port in (agent.running.port, agent.running.health_port)}
     process = Path(f"/proc/{nginx_of(agent)}")
@@ -141,7 +141,7 @@ def test_no_worker_waits_for_a_connection(agent: AgentThread) -> None:
 
 
 def test_the_agent_ends_with_its_front(tmp_path: Path, pki: Pki) -> None:
-    """Whoever restarts the agent starts both again; and an agent that is killed leaves no nginx behind."""
+    """A restart starts both again, and a killed agent leaves no nginx behind."""
     (tmp_path / "root").mkdir()
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG_TO_NOWHERE))
     command = [
@@ -154,14 +154,15 @@ def test_the_agent_ends_with_its_front(tmp_path: Path, pki: Pki) -> None:
             next(line for line in process.stderr if "health on" in line)
             (nginx,) = children(process.pid)
             os.kill(nginx if killed == "nginx" else process.pid, signal.SIGKILL)
-            said = process.stderr.read()
+            errors = process.stderr.read()
         assert process.returncode == (1 if killed == "nginx" else -signal.SIGKILL)
-        assert ("nginx ended unexpectedly" in said) == (killed == "nginx")
+        assert ("nginx ended unexpectedly" in errors) == (killed == "nginx")
         until(lambda nginx=nginx: not Path(f"/proc/{nginx}").exists())
 
 
-def test_a_failed_read_of_the_front_is_looked_into(agent: AgentThread) -> None:
-    """EIO while nginx reads a file: the agent reads it itself, and a damaged file is served no more, others are."""
+def test_a_failed_read_of_the_front_is_checked(agent: AgentThread) -> None:
+    """EIO while nginx reads a file: the agent reads it itself, and no longer serves a damaged one; others are served.
+    """
     bad, good = data_path(0, load="7"), data_path(1, load="7")
     table = make_table({bad: b"content", good: b"good"})
     with agent.client() as client:
@@ -199,10 +200,10 @@ def test_a_failed_read_of_the_front_is_looked_into(agent: AgentThread) -> None:
         pytest.param(b"GET /error/400 HTTP/1.1\r\nHost: agent\r\n\r\n", 404, "NotFound", id="its error pages"),
     ],
 )
-def test_what_the_front_refuses_is_told_as_by_the_agent(
+def test_the_fronts_own_errors_have_the_agents_form(
     agent: AgentThread, raw: bytes, status: int, reason: str
 ) -> None:
-    """JSON with a word and a message, for what the agent never hears of."""
+    """JSON with a reason and a message, for requests that never reach the agent."""
     context = ssl.create_default_context(cafile=agent.pki.ca)
     with (
         socket.create_connection(("127.0.0.1", agent.running.port), timeout=60) as plain,

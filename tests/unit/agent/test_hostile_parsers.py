@@ -1,4 +1,4 @@
-"""Whatever others send to be parsed: only the parser's own error comes out, and memory stays bounded."""
+"""Property: for any input a parser raises only its own error, and memory stays bounded."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def nested(names: list[str]) -> st.SearchStrategy[Any]:
 
 
 def names_of(kind: type[BaseModel]) -> list[str]:
-    """Every field's name in JSON, of what it holds too."""
+    """Every field's name in JSON, including nested types."""
     schema = kind.model_json_schema(by_alias=True)
     parts = [schema, *schema.get("$defs", {}).values()]
     return sorted({name for part in parts for name in part.get("properties", {})})
@@ -59,7 +59,7 @@ def stored(text: bytes) -> tuple[bytes, str]:
 @pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)
 @given(data=st.data())
 def test_bodies(kind: type[BaseModel], data: st.DataObject) -> None:
-    """A body is its kind, or refused with 400 and words."""
+    """A body is of its kind, or refused with 400 and a message."""
     body = data.draw(st.binary(max_size=60) | nested(names_of(kind)).map(lambda value: json.dumps(value).encode()))
     try:
         assert isinstance(validated(kind, body), kind)
@@ -69,7 +69,7 @@ def test_bodies(kind: type[BaseModel], data: st.DataObject) -> None:
 
 @given(nested(names_of(InventoryRequest)) | st.binary(max_size=60))
 def test_questions(value: Any) -> None:
-    """A question, in the form of today or of before, or refused."""
+    """A question, in the current or the old form, or refused."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     try:
         _asked(body)
@@ -79,7 +79,7 @@ def test_questions(value: Any) -> None:
 
 @given(nested(names_of(AgentReport)) | st.binary(max_size=60))
 def test_reports(value: Any) -> None:
-    """What an agent answers is a report, or no report."""
+    """An agent's answer is a report, or an error."""
     try:
         AgentReport.model_validate_json(value if isinstance(value, bytes) else json.dumps(value).encode())
     except ValidationError as error:
@@ -88,7 +88,7 @@ def test_reports(value: Any) -> None:
 
 @given(nested(names_of(table_manifest.TableManifest)))
 def test_manifests(value: Any) -> None:
-    """A manifest whose digest is right and whose JSON is anything."""
+    """A manifest with the right digest and any JSON."""
     try:
         decode_manifest(*stored(json.dumps(value).encode()))
     except ValueError as error:  # pydantic's too
@@ -97,7 +97,7 @@ def test_manifests(value: Any) -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(0, 255))
 def test_stored_manifests(noise: bytes, at: int, byte: int) -> None:
-    """Bytes that are no zstd frame, and a frame with a byte changed."""
+    """Bytes that are no zstd frame, and a frame with a changed byte."""
     changed = bytearray(VALID.stored)
     changed[at % len(changed)] = byte
     for content in (noise, bytes(changed), VALID.stored[:at], VALID.stored + noise):
@@ -109,7 +109,7 @@ def test_stored_manifests(noise: bytes, at: int, byte: int) -> None:
 
 @pytest.mark.parametrize("announced", [pytest.param(True, id="announced"), pytest.param(False, id="not announced")])
 def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch, announced: bool) -> None:
-    """A manifest that unfolds to far more than is allowed is refused, holding no more than what is allowed."""
+    """A manifest that decompresses to more than is allowed is refused without holding more than that."""
     monkeypatch.setattr(table_manifest, "MAX_MANIFEST_BYTES", 4 << 20)
     compressor = zstandard.ZstdCompressor(write_content_size=announced)
     if announced:
@@ -185,7 +185,7 @@ def test_frames(pieces: list[bytes]) -> None:
 
 @given(st.text(max_size=200))
 def test_lines_of_the_front(line: str) -> None:
-    """Its log quotes what clients send."""
+    """Its log quotes client input."""
     match = _LINE.fullmatch(line)
     if match is not None:
         _SUSPICIOUS.match(match["message"])

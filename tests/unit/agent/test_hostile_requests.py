@@ -1,6 +1,7 @@
-"""Whatever is sent to a real agent behind its front: no failure of ours, nothing of another namespace, no lost file.
+"""Property: whatever is sent to a real agent behind its front, no internal error, no access to another namespace, no
+lost file.
 
-A state machine sends well-formed, wrong and nonsensical requests in any order; a dictionary says what must be held.
+A state machine sends well-formed, wrong and nonsensical requests in any order; a dictionary holds the expected files.
 """
 
 import hashlib
@@ -104,12 +105,12 @@ class HostileClient(RuleBasedStateMachine):
         return answer
 
     def target(self, path: str) -> str:
-        """Of a file of the own table."""
+        """The target of a file of its own table."""
         return f"/v1/files/shop/{self.directory}/{path}"
 
     @rule(path=st.sampled_from(OWN_PATHS), content=st.sampled_from(CONTENTS), honest=st.booleans())
     def upload(self, path: str, content: bytes, honest: bool) -> None:
-        """New content is taken, other content is a conflict, a wrong digest is found out."""
+        """New content is accepted, other content is a conflict, a wrong digest is detected."""
         sha256 = hashlib.sha256(content if honest else content + b"!").hexdigest()
         headers = {"Content-Length": str(len(content)), "Content-Digest": content_digest(sha256)}
         status = self.send("PUT", self.target(path), headers, content).status
@@ -127,13 +128,13 @@ class HostileClient(RuleBasedStateMachine):
         length=st.sampled_from(("", "-1", "1e3", "0x10", "99999999999999999999", "5, 5")),
     )
     def upload_of_no_length(self, path: str, length: str) -> None:
-        """A length that is none is refused; nothing is stored."""
+        """An invalid length is refused; nothing is stored."""
         headers = {"Content-Length": length, "Content-Digest": content_digest("0" * 64)}
         assert 400 <= self.send("PUT", self.target(path), headers).status < 500
 
     @rule(path=st.sampled_from(OWN_PATHS), method=st.sampled_from(("GET", "HEAD")), wanted=RANGES)
     def read(self, path: str, method: str, wanted: str | None) -> None:
-        """What was uploaded, or the part of it that was asked for."""
+        """Returns the uploaded content, or the requested part."""
         answer = self.send(method, self.target(path), {"Range": wanted} if wanted else {})
         content = self.held.get(path)
         if content is None:
@@ -152,27 +153,27 @@ class HostileClient(RuleBasedStateMachine):
     @rule(method=METHODS, prefix=st.sampled_from(("/", "/v1/files/", "/v1/files/shop/", "/v1/tables/", "/disk/", "")),
           segments=st.lists(SEGMENTS, max_size=8), body=BODIES)  # fmt: skip
     def escape(self, method: str, prefix: str, segments: list[str], body: bytes) -> None:
-        """No name leads anywhere."""
+        """No name leads out of the table."""
         target = prefix + "/".join(segments) or "*"
         headers = {"Content-Length": str(len(body)), "Content-Digest": content_digest(hashlib.sha256(body).hexdigest())}
         assert 400 <= self.send(method, target, headers, body).status < 500
 
     @rule(method=st.sampled_from(("GET", "PUT")), authorization=TOKENS)
     def forge(self, method: str, authorization: str) -> None:
-        """Nobody gets in without a token that the API server knows."""
+        """Only tokens that the API server knows are accepted."""
         answer = self.send(method, self.target(OWN_PATHS[0]), {"Content-Length": "0"}, authorization=authorization)
         assert answer.status in (400, 401)
 
     @rule(method=st.sampled_from(("GET", "HEAD", "PUT")))
     def trespass(self, method: str) -> None:
-        """Another namespace's file is neither read nor written, and nothing tells whether it is there."""
+        """Another namespace's file is neither read nor written, and no answer reveals whether it exists."""
         target = f"/v1/files/{VICTIM.path.namespace}/{VICTIM.path.directory}/{data_path(0)}"
         assert self.send(method, target, {"Content-Length": "0"}).status == 403
         assert self.send(method, target.replace("part-1", "part-2"), {"Content-Length": "0"}).status == 403
 
     @rule(action=ACTIONS, body=BODIES, own=st.booleans(), method=METHODS)
     def act(self, action: str, body: bytes, own: bool, method: str) -> None:
-        """Orders and questions of a loader that are wrong, or not theirs to give."""
+        """A loader's orders and questions that are wrong or not allowed."""
         namespace, directory = ("shop", self.directory) if own else VICTIM.path
         target = f"/v1/tables/{namespace}/{directory}/{action}"
         status = self.send(method, target, {"Content-Length": str(len(body))}, body).status
@@ -180,12 +181,12 @@ class HostileClient(RuleBasedStateMachine):
 
     @rule(body=BODIES)
     def ask(self, body: bytes) -> None:
-        """Only the operator asks what a node holds."""
+        """Only the operator may ask what a node holds."""
         assert self.send("POST", "/v1/inventory", {"Content-Length": str(len(body))}, body).status == 403
 
     @invariant()
     def others_are_untouched(self) -> None:
-        """Neither the other namespace nor anything beside the data root has changed."""
+        """Neither the other namespace nor anything outside the data root has changed."""
         root = self.agent.settings.data_root
         victim = contents_of(root / "bank")
         assert victim == {f"{VICTIM.path.directory}/{data_path(0)}": b"classified"}
@@ -195,7 +196,7 @@ class HostileClient(RuleBasedStateMachine):
 
 
 def _part(content: bytes, wanted: str | None) -> bytes | None:
-    """The bytes that a range names; None when there are none."""
+    """The bytes of a range; None if there are none."""
     if wanted is None:
         return content
     first, _, last = wanted.removeprefix("bytes=").partition("-")
@@ -207,7 +208,7 @@ def _part(content: bytes, wanted: str | None) -> bytes | None:
 
 @pytest.fixture
 def attacked(tmp_path: Path, pki: Pki) -> Iterator[AgentThread]:
-    """An agent that holds a file of another namespace, beside a secret."""
+    """An agent that holds a file of another namespace, and has a secret outside its data root."""
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start()
     (tmp_path / "secret").write_bytes(b"classified")
     with agent.client() as client:
@@ -228,7 +229,7 @@ def test_hostile_requests(attacked: AgentThread) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v1/files", "/v1/files/../files", "/v1/./files?x"])
-def test_all_files_have_no_address(attacked: AgentThread, target: str) -> None:
-    """nginx would send whoever asks so to another one."""
+def test_the_prefix_of_all_files_is_no_address(attacked: AgentThread, target: str) -> None:
+    """nginx would redirect the caller to another one."""
     client = type("Machine", (HostileClient,), {"agent": attacked})()
     assert client.send("GET", target, {}).status == 404

@@ -18,7 +18,7 @@ from colocation.storage.errors import InvalidPath
     ],
 )
 def test_a_target_is_decoded_once_per_segment(raw_target: str, segments: tuple[str, ...]) -> None:
-    """What a partition's value is escaped by stays as it is."""
+    """The escapes inside a partition's value stay."""
     assert decoded_segments(raw_target) == segments
 
 
@@ -27,7 +27,7 @@ def test_a_target_is_decoded_once_per_segment(raw_target: str, segments: tuple[s
     ["", ".", "..", "%2E%2e", "a%2Fb", "a%00", "%", "a%2", "%zz", "%25%", "%ff", "%C0%AE"],
 )
 def test_a_segment_that_could_lead_elsewhere_is_refused(segment: str) -> None:
-    """Empty, dots, a slash or NUL inside, an encoding that is none: whatever decodes it next may read it otherwise."""
+    """Empty, dots, a slash or NUL inside, a wrong encoding: the next decoder may read it differently."""
     with pytest.raises(Refusal) as refused:
         decoded_segments(f"/v1/files/{segment}/x")
     assert (refused.value.status, refused.value.reason) == (400, "InvalidPath")
@@ -37,7 +37,7 @@ def test_a_segment_that_could_lead_elsewhere_is_refused(segment: str) -> None:
     "segments",
     [(), ("passwd",), ("shop", "orders-0a1b2c3d"), ("shop", "orders", "data"), ("shop", "orders-0a1b2c3d", "x")],
 )
-def test_what_names_no_file_is_refused(segments: tuple[str, ...]) -> None:
+def test_targets_that_name_no_file_are_refused(segments: tuple[str, ...]) -> None:
     """Too short, or a part that is not allowed."""
     with pytest.raises(InvalidPath, match="is not allowed; allowed: "):
         file_target(segments)
@@ -53,7 +53,7 @@ def test_what_names_no_file_is_refused(segments: tuple[str, ...]) -> None:
         pytest.param("bytes=-3", (7, 10), id="the end"),
         pytest.param("bytes=-30", (0, 10), id="more than there is, from the end"),
         pytest.param("bytes=9-10000", (9, 10), id="cut to the file"),
-        pytest.param("bytes=10-", 416, id="behind the end"),
+        pytest.param("bytes=10-", 416, id="past the end"),
         pytest.param("bytes=4-2", 416, id="backwards"),
         pytest.param("bytes=-0", 416, id="nothing"),
         pytest.param("bytes=-", 400, id="neither end"),

@@ -1,4 +1,4 @@
-"""The operator's conversation with an agent over HTTPS: full and partial answers, held ones, and who is refused."""
+"""The operator's conversation with an agent over HTTPS: full and partial answers, held ones, and refusals."""
 
 import subprocess
 import sys
@@ -52,14 +52,14 @@ def client(agent: AgentThread) -> Iterator[AgentCaller]:
 
 @pytest.fixture
 def operator(client: AgentCaller) -> Operator:
-    """An operator that asked that agent about ``TABLE``, and has nothing to wait for."""
+    """An operator that asked that agent about ``TABLE`` and has all news."""
     operator = Operator(client)
     operator.ask(TABLE.asked)
     return operator
 
 
 class Held(NamedTuple):
-    """What became of a question that was held."""
+    """The outcome of a held question."""
 
     answer: list[AgentReport | None]
     errors: list[Exception]
@@ -67,7 +67,7 @@ class Held(NamedTuple):
 
 @contextmanager
 def held(operator: Operator) -> Iterator[Held]:
-    """The operator's question is under way, to be held for long; at the end it was answered."""
+    """Hold the operator's question for long; leaving waits for its answer."""
     outcome = Held([], [])
 
     def wait() -> None:
@@ -105,15 +105,15 @@ def test_the_first_question_is_answered_in_full(client: AgentCaller) -> None:
 
 
 def test_nothing_new_is_304(operator: Operator) -> None:
-    """At once without a wait, at its end with one."""
+    """Immediately without a wait, at its end with one."""
     assert operator.wait(0) is None
     started = time.monotonic()
     assert operator.wait(0.2) is None
     assert time.monotonic() - started >= 0.2
 
 
-def test_later_answers_hold_what_changed(agent: AgentThread, client: AgentCaller, operator: Operator) -> None:
-    """A table that is new in the question, a table that changed; not the quiet one; what is unknown is always whole."""
+def test_later_answers_contain_only_changes(agent: AgentThread, client: AgentCaller, operator: Operator) -> None:
+    """A table that is new in the question, a changed table, not the quiet one; unknown folders are always complete."""
     publish_table(agent.running.node.root, OTHER)
     report = operator.change(OTHER.asked)
     assert (report.is_full, states(report)) == (False, {OTHER.path.directory: {0: "complete"}})
@@ -124,14 +124,14 @@ def test_later_answers_hold_what_changed(agent: AgentThread, client: AgentCaller
 
 
 @pytest.mark.parametrize("revision", ["0123456789abcdef-1", "nonsense", "-1", "{}-999999", "{}-x"])
-def test_a_revision_that_this_process_never_gave_gets_everything(operator: Operator, revision: str) -> None:
-    """Of an agent before its restart, or of nobody."""
+def test_a_foreign_revision_gets_everything(operator: Operator, revision: str) -> None:
+    """One of the agent before its restart, or an invented one."""
     report = operator.ask(TABLE.asked, revision=revision.format(operator.report.instance))
     assert (report.is_full, states(report)) == (True, WHOLE)
 
 
-def test_a_question_that_changes_nothing_about_the_tables_is_confirmed_at_once(operator: Operator) -> None:
-    """The map moved on: the agent says with 304 that it knows; it does not wait for news."""
+def test_a_question_with_only_a_new_map_is_confirmed_immediately(operator: Operator) -> None:
+    """The agent confirms with 304 that it knows the new map version; it does not wait for news."""
     moved = TABLE.asked.model_copy(update={"map_version": 8})
     request = InventoryRequest(
         term=1, session="first", number=2, base=1, changed=(moved,), wait_seconds=LONG_SECONDS
@@ -155,18 +155,18 @@ def test_a_question_may_come_twice(operator: Operator) -> None:
     "request_",
     [
         pytest.param(InventoryRequest(term=1, session="other", number=2, base=1), id="another session"),
-        pytest.param(InventoryRequest(term=1, session="first", number=3, base=2), id="a base that never came"),
+        pytest.param(InventoryRequest(term=1, session="first", number=3, base=2), id="an unknown base"),
         pytest.param(InventoryRequest(term=1, session="first", number=0), id="an older question that comes late"),
     ],
 )
 def test_unknown_questions(operator: Operator, request_: InventoryRequest) -> None:
-    """409, and the question that is remembered stays."""
+    """409, and the remembered question stays."""
     with pytest.raises(UnknownQuestion):
         operator.client.inventory(request_)
     assert operator.wait(0) is None
 
 
-def test_an_operator_that_was_replaced_is_told(operator: Operator) -> None:
+def test_a_replaced_operator_is_refused(operator: Operator) -> None:
     """The answer to an older term names the newer one, and changes nothing."""
     newer = Operator(operator.client, "second", term=5)
     newer.ask(TABLE.asked)
@@ -180,7 +180,7 @@ Act = Callable[[AgentThread, AgentCaller], object]
 
 
 def touch_free_space(agent: AgentThread, _client: AgentCaller) -> None:
-    """Two percent of the disk were taken by somebody else."""
+    """Simulate another program that takes two percent of the disk."""
     disk = agent.running.node.root.disk()
     taken = Disk(disk.capacity_bytes, disk.free_bytes - disk.capacity_bytes // 50)
     agent.running.node.root.disk = lambda: taken
@@ -193,7 +193,7 @@ def advance_clone(agent: AgentThread, _client: AgentCaller) -> None:
 
 
 def publish_as_a_clone(agent: AgentThread, _client: AgentCaller) -> None:
-    """Another process puts a file in the place of a damaged one."""
+    """Another process replaces a damaged file."""
     program = """
 import sys
 from pathlib import Path
@@ -206,7 +206,7 @@ with IncomingFile(root, UPLOADS, "new") as incoming:
     incoming.write(b"new")
     replace_published(root, table_path("shop", sys.argv[2]), sys.argv[3], incoming, incoming.settle())
 """
-    agent.running.upkeep.scanned.clear()  # no look at the folders comes to help
+    agent.running.upkeep.scanned.clear()  # no look at the folders interferes
     arguments = [str(agent.settings.data_root), TABLE.path.directory, data_path(0, load="clone")]
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, timeout=60)
 
@@ -227,7 +227,7 @@ with IncomingFile(root, UPLOADS, "new") as incoming:
     ],
 )
 def test_what_wakes_a_held_question(agent: AgentThread, client: AgentCaller, operator: Operator, act: Act) -> None:
-    """Everything that a report is made of, within seconds."""
+    """Every part of a report does, within seconds."""
     with held(operator) as outcome, agent.client() as other:
         act(agent, other)
     assert outcome.errors == []
@@ -237,15 +237,15 @@ def test_what_wakes_a_held_question(agent: AgentThread, client: AgentCaller, ope
 def test_damage_that_a_reader_finds_wakes_a_held_question(
     agent: AgentThread, client: AgentCaller, operator: Operator
 ) -> None:
-    """The replica is reported corrupt as soon as anybody read it."""
+    """The replica is reported corrupt once any reader has read it."""
     damage(on_disk(agent.settings.data_root, TABLE.path, data_path(0)))
     with held(operator) as outcome, agent.client() as other, pytest.raises(Exception, match="ReplicaCorrupt"):
         other.get_file(*TABLE.path, data_path(0))
     assert states(outcome.answer[0])[TABLE.path.directory][0] == "corrupt"
 
 
-def test_little_room_wakes_nobody(agent: AgentThread, operator: Operator) -> None:
-    """A change of half a percent is told with the next answer."""
+def test_a_small_change_of_room_wakes_no_question(agent: AgentThread, operator: Operator) -> None:
+    """A change of half a percent is sent with the next answer."""
     node = agent.running.node
     disk = node.root.disk()
     taken = Disk(disk.capacity_bytes, disk.free_bytes - disk.capacity_bytes // 200)
@@ -255,7 +255,7 @@ def test_little_room_wakes_nobody(agent: AgentThread, operator: Operator) -> Non
 
 
 def test_a_clone_that_only_advances_is_reported_every_two_seconds(tmp_path: Path) -> None:
-    """Its begin and its end are node_answers at once."""
+    """Its begin and end are reported immediately."""
     now = [100.0]
     root = DataRoot(tmp_path)
     node_answers = answers.Answers("node-1", root, None, None, None, clock=lambda: now[0])
@@ -277,7 +277,7 @@ def clone(bytes_done: int) -> CloneProgress:
 
 
 def test_a_newer_question_ends_a_held_one_of_its_session(agent: AgentThread, operator: Operator) -> None:
-    """With 304: nothing had changed when it was last looked, and what comes is the answer to the newer question."""
+    """With 304: nothing had changed at the last check, and the next answer is to the newer question."""
     looked = looks_of(agent)
     newer = Operator(operator.client)
     newer.number = 1
@@ -288,10 +288,10 @@ def test_a_newer_question_ends_a_held_one_of_its_session(agent: AgentThread, ope
     assert outcome == Held([None], [])
 
 
-def test_a_question_that_was_replaced_before_anybody_looked_is_not_confirmed(
+def test_a_question_replaced_before_a_check_is_not_confirmed(
     agent: AgentThread, operator: Operator
 ) -> None:
-    """304 would say that all is as it was; the caller might take a file that went for one that is there."""
+    """304 would confirm everything; the caller might count a file that is gone."""
     conversation, newer = agent.running.node.conversation, Operator(operator.client)
     before, newer.number = conversation.question, 1
     agent.running.node.answered_at = time.monotonic() + LONG_SECONDS / 4
@@ -303,7 +303,7 @@ def test_a_question_that_was_replaced_before_anybody_looked_is_not_confirmed(
 
 
 def looks_of(agent: AgentThread) -> threading.Event:
-    """Set once the agent has looked for news and found none."""
+    """Set once the agent has checked for news and found none."""
     looked = threading.Event()
     answer = agent.running.node.answers.answer
 
@@ -332,7 +332,7 @@ def test_another_session_ends_a_held_question(
     assert (outcome.answer, [type(one) for one in outcome.errors]) == ([], [error])
 
 
-def test_a_busy_load_is_told_of_once_a_second(agent: AgentThread, operator: Operator) -> None:
+def test_a_busy_load_is_reported_once_a_second(agent: AgentThread, operator: Operator) -> None:
     """A question that may be held is not answered again within the second, however much is published."""
     started = time.monotonic()
     with agent.client() as other:
@@ -342,10 +342,10 @@ def test_a_busy_load_is_told_of_once_a_second(agent: AgentThread, operator: Oper
     assert time.monotonic() - started >= 2.0
 
 
-def test_a_ringing_bell_is_looked_after_five_times_a_second(
+def test_a_ringing_bell_causes_five_checks_a_second(
     agent: AgentThread, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nobody asks about may be published a thousand times a second; it costs the same."""
+    """Tables that no question names may change a thousand times a second at the same cost."""
     node, looks = agent.running.node, []
     answer = node.answers.answer
     monkeypatch.setattr(node.answers, "answer", lambda *question: (looks.append(1), answer(*question))[1])
@@ -372,10 +372,10 @@ BAD_DIGEST = TABLE.reference.model_copy(update={"manifest": "x", "retained_manif
                                                             id="digest")]
 )  # fmt: skip
 @pytest.mark.parametrize("old", [True, False], ids=["old form", "conversation"])
-def test_one_bad_reference_harms_itself_alone(
+def test_one_bad_reference_affects_no_other(
     agent: AgentThread, client: AgentCaller, bad: TableReference, old: bool
 ) -> None:
-    """A tenant's status reached the question unchecked (C1): nothing of that table is here; the rest is answered."""
+    """A tenant's status reached the question unchecked: nothing of that table is here; the rest is answered."""
     tables = (AskedTable(reference=bad, uid="x"), TABLE.asked)
     report = old_form(agent, bad, TABLE.reference) if old else Operator(client).ask(*tables)
     wrong, right = report.tables
@@ -386,7 +386,7 @@ def test_one_bad_reference_harms_itself_alone(
 def old_form(
     agent: AgentThread, *references: TableReference, revision: str | None = None
 ) -> AgentReport | None:
-    """What an operator of the release before sessions is answered."""
+    """The answer to an operator of the release before sessions."""
     call = calls.old_inventory_call(references, revision)
     headers = {**call.headers, "Content-Length": str(len(call.body))}
     raw = agent.raw_request(call.method, call.target, headers, call.body)
@@ -395,7 +395,7 @@ def old_form(
 
 
 def test_the_old_form_is_answered_in_full(agent: AgentThread, operator: Operator) -> None:
-    """During an upgrade: at once, with its own revision, and without a word to the conversation under way."""
+    """During an upgrade: immediately, with its own revision, and without an effect on the current conversation."""
     first = old_form(agent, TABLE.reference)
     assert (first.is_full, states(first), first.unknown_directories) == (True, WHOLE, ())
     assert until(lambda: old_form(agent, TABLE.reference, revision=old_form(agent, TABLE.reference).revision) is None)
@@ -427,8 +427,8 @@ def test_a_restarted_agent_is_another_instance(agent: AgentThread, operator: Ope
     assert report.instance != before.instance
 
 
-def test_folders_of_namespaces_are_there_once_they_are_asked_about(agent: AgentThread) -> None:
-    """Before the first file: a Spark pod that starts then has the folder mounted in which the files will lie."""
+def test_a_question_makes_the_folders_of_its_namespaces(agent: AgentThread) -> None:
+    """Before the first file: a Spark pod that starts then mounts the folder that the files will be in."""
     elsewhere = make_table({data_path(0): b"x"}, namespace="lake")
     with agent.client() as client:
         operator = Operator(client)

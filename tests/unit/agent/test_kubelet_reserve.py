@@ -17,7 +17,7 @@ KUBELET_THRESHOLD = 0.15
 
 
 def disk_of(monkeypatch: pytest.MonkeyPatch, capacity_bytes: int, free_bytes: int) -> None:
-    """Every file system is this large."""
+    """Make every file system this large."""
     blocks = (BLOCK_BYTES, BLOCK_BYTES, capacity_bytes // BLOCK_BYTES, 0, free_bytes // BLOCK_BYTES, 0, 0, 0, 0, 255)
     monkeypatch.setattr(os, "fstatvfs", lambda _descriptor: os.statvfs_result(blocks))
 
@@ -26,7 +26,7 @@ def disk_of(monkeypatch: pytest.MonkeyPatch, capacity_bytes: int, free_bytes: in
 def test_uploads_stop_before_the_kubelet_evicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_fraction: float
 ) -> None:
-    """With the chart's headroom of 5 %: whatever is taken leaves the disk above the kubelet's threshold."""
+    """With the chart's headroom of 5 % every accepted upload leaves the disk above the kubelet's threshold."""
     root = DataRoot(tmp_path, reserved_fraction=KUBELET_THRESHOLD)
     capacity_bytes, free_bytes = 1000 * GIB, int(1000 * GIB * free_fraction)
     disk_of(monkeypatch, capacity_bytes, free_bytes)
@@ -43,10 +43,10 @@ def test_uploads_stop_before_the_kubelet_evicts(
     root.close()
 
 
-def test_what_is_the_kubelets_counts_neither_as_capacity_nor_as_room(
+def test_the_kubelets_share_counts_neither_as_capacity_nor_as_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that clones, weights and alerts follow the same numbers; there is never less than nothing."""
+    """Clones, weights and alerts use the same numbers; free space is never negative."""
     root = DataRoot(tmp_path, reserved_fraction=0.25)
     disk_of(monkeypatch, 100 * GIB, 40 * GIB)
     assert root.disk() == (75 * GIB, 15 * GIB)
@@ -61,7 +61,7 @@ def settings(data_root: Path, *options: str) -> Settings:
 
 
 def test_the_disk_is_shared_only_if_both_are_on_it(tmp_path: Path) -> None:
-    """A data disk of its own is all ours; so is any disk where nobody says where the kubelet's is."""
+    """A separate data disk is all the agent's; so is any disk if the kubelet's is not given."""
     reserve = ("--kubelet-reserve-fraction", "0.15")
     assert settings(tmp_path, *reserve).reserved_fraction == 0
     assert settings(tmp_path, *reserve, "--kubelet-volume", str(tmp_path.parent)).reserved_fraction == 0.15
@@ -69,8 +69,8 @@ def test_the_disk_is_shared_only_if_both_are_on_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["1", "-0.1", "nan"])
-def test_a_senseless_reserve_is_refused(tmp_path: Path, given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what is allowed."""
+def test_a_wrong_reserve_is_refused(tmp_path: Path, given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message states what is allowed."""
     with pytest.raises(SystemExit):
         settings(tmp_path, "--kubelet-reserve-fraction", given)
     assert "allowed: 0 to below 1" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What the agent asks of the Kubernetes API, and what it makes of the answers."""
+"""What the agent asks of the Kubernetes API, and how it uses the answers."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,9 +26,9 @@ LOADER = Identity(
 
 @dataclass
 class ApiServer:
-    """Answers every POST with ``status``; keeps what it was asked.
+    """Answers every POST with ``status``; keeps the requests.
 
-    ``readiness``: what it answers to ``/readyz``. When asked for it, its state becomes ``next_status``.
+    ``readiness``: its answer to ``/readyz``, after which its status becomes ``next_status``.
     """
 
     status: dict[str, object] = field(default_factory=dict)
@@ -75,7 +75,7 @@ async def api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 async def test_asks_who_a_token_belongs_to(api_server: ApiServer) -> None:
-    """TokenReview with the agents' audience; user, uid, groups and extra come back."""
+    """TokenReview with the agents' audience; returns user, uid, groups and extra."""
     api_server.status = {"authenticated": True, "audiences": ["colocation.dev"], "user": USER}
     async with KubernetesAuthorizer("node-1") as authorizer:
         assert await authorizer.identify("secret") == LOADER
@@ -91,8 +91,8 @@ async def test_asks_who_a_token_belongs_to(api_server: ApiServer) -> None:
     "audiences",
     [["colocation.dev/node-1"], ["colocation.dev", "colocation.dev/node-1"]],
 )
-async def test_a_token_for_this_node_is_told_from_a_general_one(api_server: ApiServer, audiences: list[str]) -> None:
-    """What the API server says that the token is for, not what was asked."""
+async def test_the_audience_of_a_token_is_recognized(api_server: ApiServer, audiences: list[str]) -> None:
+    """By the API server's answer, not by what was asked."""
     api_server.status = {"authenticated": True, "audiences": audiences, "user": USER}
     async with KubernetesAuthorizer("node-1") as authorizer:
         assert await authorizer.identify("secret") == replace(LOADER, is_for_this_node=True)
@@ -109,7 +109,7 @@ async def test_a_token_for_this_node_is_told_from_a_general_one(api_server: ApiS
         pytest.param({"authenticated": False, "audiences": ["colocation.dev/node-1"], "user": USER}, id="neither"),
     ],
 )
-async def test_other_tokens_are_nobodys(api_server: ApiServer, status: dict[str, object]) -> None:
+async def test_tokens_for_other_audiences_are_refused(api_server: ApiServer, status: dict[str, object]) -> None:
     """Only a token for the agents' audience is accepted."""
     api_server.status = status
     async with KubernetesAuthorizer("node-1") as authorizer:
@@ -137,8 +137,8 @@ async def test_asks_what_a_caller_may_do(api_server: ApiServer, allowed: bool) -
 
 
 @pytest.mark.parametrize("readiness", [403, 500, 503])
-async def test_a_refusal_before_the_api_server_is_ready_is_no_refusal(api_server: ApiServer, readiness: int) -> None:
-    """It has not read all roles yet, not even those that let the agent ask whether it is ready."""
+async def test_a_refusal_before_readiness_does_not_count(api_server: ApiServer, readiness: int) -> None:
+    """It has not read all roles yet, not even those that let the agent ask for its readiness."""
     api_server.status, api_server.readiness = {"allowed": False}, readiness
     async with KubernetesAuthorizer("node-1") as authorizer:
         with pytest.raises(AuthenticationUnavailable, match=str(readiness)):
@@ -146,24 +146,24 @@ async def test_a_refusal_before_the_api_server_is_ready_is_no_refusal(api_server
 
 
 @pytest.mark.parametrize("readiness", [403, 500, 503])
-async def test_a_token_before_the_api_server_is_ready_is_not_refused(api_server: ApiServer, readiness: int) -> None:
-    """It does not know the token's account yet; the refusal would be kept for ten seconds (chaos, seed 86420117)."""
+async def test_an_unknown_token_is_not_refused_before_readiness(api_server: ApiServer, readiness: int) -> None:
+    """It does not know the token's account yet; the refusal would be cached for ten seconds (chaos, seed 86420117)."""
     api_server.status, api_server.readiness = {"authenticated": False, "error": "no such account"}, readiness
     async with KubernetesAuthorizer("node-1") as authorizer:
         with pytest.raises(AuthenticationUnavailable, match=str(readiness)):
             await authorizer.identify("secret")
 
 
-async def test_a_token_is_asked_for_again_once_the_api_server_is_ready(api_server: ApiServer) -> None:
-    """As a right is."""
+async def test_a_token_is_reviewed_again_after_readiness(api_server: ApiServer) -> None:
+    """As rights are."""
     api_server.status = {"authenticated": False}
     api_server.next_status = {"authenticated": True, "audiences": ["colocation.dev"], "user": USER}
     async with KubernetesAuthorizer("node-1") as authorizer:
         assert await authorizer.identify("secret") == LOADER
 
 
-async def test_a_refusal_is_asked_for_again_once_the_api_server_is_ready(api_server: ApiServer) -> None:
-    """It may have become ready between the refusal and its word."""
+async def test_a_refused_right_is_reviewed_again_after_readiness(api_server: ApiServer) -> None:
+    """It may have become ready between the refusal and its answer."""
     api_server.status, api_server.next_status = {"allowed": False}, {"allowed": True}
     async with KubernetesAuthorizer("node-1") as authorizer:
         assert await authorizer.may(LOADER, Access("create", "shop", "orders"))
@@ -171,14 +171,14 @@ async def test_a_refusal_is_asked_for_again_once_the_api_server_is_ready(api_ser
 
 @pytest.mark.parametrize("code", [403, 500])
 async def test_errors_are_no_refusals(api_server: ApiServer, code: int) -> None:
-    """When the question cannot be asked, that is said: neither yes nor no."""
+    """A question that cannot be asked is an error: neither yes nor no."""
     api_server.code = code
     async with KubernetesAuthorizer("node-1") as authorizer:
         with pytest.raises(AuthenticationUnavailable, match=str(code)):
             await authorizer.identify("secret")
 
 
-async def test_an_api_server_that_is_away(api_server: ApiServer, tmp_path: Path) -> None:
+async def test_an_unreachable_api_server_is_an_error(api_server: ApiServer, tmp_path: Path) -> None:
     """No connection is no answer."""
     kubeconfig = json.loads((tmp_path / "kubeconfig").read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"

@@ -1,4 +1,4 @@
-"""What a forger can make the agent ask the API server, and that nobody else pays for it."""
+"""Forged tokens cause a bounded number of reviews, at no cost to other callers."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ LOADER = Identity("loader")
 
 
 class ApiServer:
-    """Knows one token, and counts what it is asked; ``gate`` holds its answers back."""
+    """Knows one token, and counts its requests; ``gate`` delays its answers."""
 
     def __init__(self) -> None:
         self.asked = self.at_once = self.most_at_once = 0
@@ -78,7 +78,7 @@ def guard(server: ApiServer, clock: Clock) -> ReviewGuard:
 
 
 def forged(number: int) -> str:
-    """A token that only the API server knows to be forged."""
+    """A token that only the API server recognizes as forged."""
     return token(expires_at=NOW + 3600, number=number)
 
 
@@ -91,8 +91,8 @@ def forged(number: int) -> str:
         pytest.param(token(expires_at=NOW - CLOCK_LEEWAY_SECONDS - 1), id="ended"),
     ],
 )
-async def test_what_cannot_be_good_is_not_asked_about(server: ApiServer, guard: ReviewGuard, text: str) -> None:
-    """It costs the API server nothing."""
+async def test_tokens_that_cannot_be_valid_are_not_reviewed(server: ApiServer, guard: ReviewGuard, text: str) -> None:
+    """They cost the API server nothing."""
     assert await guard.identify(text, "10.0.0.1") is None
     assert server.asked == 0
 
@@ -100,14 +100,14 @@ async def test_what_cannot_be_good_is_not_asked_about(server: ApiServer, guard: 
 @pytest.mark.parametrize(
     "text", [GOOD, token("colocation.dev/node-1", NOW + 60), token(["x", "colocation.dev"], NOW - 60)]
 )
-async def test_what_may_be_good_is_asked_about(server: ApiServer, guard: ReviewGuard, text: str) -> None:
-    """How it looks lets nobody in: the API server decides, also for a node whose clock is some minutes off."""
+async def test_tokens_that_may_be_valid_are_reviewed(server: ApiServer, guard: ReviewGuard, text: str) -> None:
+    """Their look proves nothing: the API server decides, also for a node whose clock is some minutes off."""
     assert await guard.identify(text) == (LOADER if text == GOOD else None)
     assert server.asked == 1
 
 
 async def test_the_wall_clock_is_read_once(server: ApiServer, clock: Clock) -> None:
-    """A step of it turns nobody away; what passes is counted by a clock that does not step."""
+    """Stepping it refuses no caller; passed time comes from a monotonic clock."""
     wall = Clock()
     wall.now = NOW
     guard = ReviewGuard(server, "node-1", wall, clock)
@@ -117,8 +117,8 @@ async def test_the_wall_clock_is_read_once(server: ApiServer, clock: Clock) -> N
     assert await guard.identify(GOOD) is None
 
 
-async def test_a_forger_is_turned_away_and_nobody_else(server: ApiServer, guard: ReviewGuard, clock: Clock) -> None:
-    """A thousand forged tokens from one address cost a bounded number of questions; other addresses go on."""
+async def test_only_the_forgers_address_is_limited(server: ApiServer, guard: ReviewGuard, clock: Clock) -> None:
+    """A thousand forged tokens from one address cause a bounded number of reviews; other addresses are served."""
     answers = [await _outcome(guard.identify(forged(number), "10.0.0.9")) for number in range(1000)]
     assert server.asked <= PEER_BOUNDS.refusals + 1
     assert answers[-1] is TooManyReviews
@@ -127,21 +127,21 @@ async def test_a_forger_is_turned_away_and_nobody_else(server: ApiServer, guard:
     assert await guard.identify(GOOD, "10.0.0.9") == LOADER
 
 
-async def test_callers_of_unknown_address_are_not_counted_together(server: ApiServer, guard: ReviewGuard) -> None:
-    """Behind a proxy that tells no addresses a forger must not lock out everybody."""
+async def test_callers_without_an_address_are_not_counted_together(server: ApiServer, guard: ReviewGuard) -> None:
+    """Behind a proxy that hides addresses a forger must not lock out everybody."""
     for number in range(1000):
         assert await guard.identify(forged(number)) is None
     assert await guard.identify(GOOD) == LOADER
 
 
-async def test_good_tokens_are_never_too_many(server: ApiServer, guard: ReviewGuard) -> None:
-    """A thousand pods behind one address: what is granted is not counted against them."""
+async def test_granted_requests_are_not_limited(server: ApiServer, guard: ReviewGuard) -> None:
+    """A thousand pods may share one address."""
     for _ in range(1000):
         assert await guard.identify(GOOD, "10.0.0.1") == LOADER
 
 
-async def test_few_questions_are_under_way_for_one_address(server: ApiServer, guard: ReviewGuard) -> None:
-    """A slow API server is not buried; who finds too many waiting is told to come back."""
+async def test_reviews_in_progress_are_limited_per_address(server: ApiServer, guard: ReviewGuard) -> None:
+    """A slow API server is not overloaded; callers beyond the queue are told to retry."""
     server.gate.clear()
     count = PEER_BOUNDS.waiting + 10
     tasks = [asyncio.ensure_future(_outcome(guard.identify(forged(n), "10.0.0.9"))) for n in range(count)]
@@ -154,16 +154,16 @@ async def test_few_questions_are_under_way_for_one_address(server: ApiServer, gu
     assert server.most_at_once == PEER_BOUNDS.at_once
 
 
-async def test_rights_that_are_refused_are_bounded(server: ApiServer, guard: ReviewGuard) -> None:
-    """An account that asks for one foreign table after the other; what another account may is asked all the same."""
+async def test_refused_rights_are_bounded(server: ApiServer, guard: ReviewGuard) -> None:
+    """An account asks for one foreign table after the other; another account is served."""
     for number in range(int(ACCOUNT_BOUNDS.refusals) + 50):
         await _outcome(guard.may(LOADER, Access("get", "bank", f"table-{number}")))
     assert server.asked <= ACCOUNT_BOUNDS.refusals + 1
     assert await guard.may(Identity("other"), READ) is True
 
 
-async def test_an_answer_that_did_not_come_is_no_refusal(server: ApiServer, guard: ReviewGuard) -> None:
-    """While the API server is away nobody uses up what they may be refused."""
+async def test_failed_reviews_do_not_count_as_refusals(server: ApiServer, guard: ReviewGuard) -> None:
+    """While the API server is away no caller's limit is used up."""
     async def fail() -> None:
         raise AuthenticationUnavailable("away")
 
@@ -173,8 +173,8 @@ async def test_an_answer_that_did_not_come_is_no_refusal(server: ApiServer, guar
             await guard.identify(GOOD, "10.0.0.1")
 
 
-async def test_forged_tokens_push_out_no_good_answer(server: ApiServer, clock: Clock) -> None:
-    """What is refused is remembered apart from what is granted."""
+async def test_forged_tokens_evict_no_good_answer(server: ApiServer, clock: Clock) -> None:
+    """Refusals are cached apart from grants."""
     cached = CachedAuthorizer(server, clock)
     assert await cached.identify(GOOD) == LOADER
     for number in range(5000):

@@ -49,7 +49,7 @@ def get(url: str) -> tuple[int, str]:
 
 
 def test_ready_while_the_root_is_writable(agent: AgentThread) -> None:
-    """Ready after the first scan; not when the data root cannot be written; alive in both cases."""
+    """Ready after the first scan; not while the data root is not writable; alive in both cases."""
     assert get(f"{agent.health_url}/readyz") == (200, "ok\n")
     shutil.rmtree(agent.settings.data_root / ".incoming")
     (agent.settings.data_root / ".incoming").write_text("in the way")
@@ -61,7 +61,7 @@ def test_ready_while_the_root_is_writable(agent: AgentThread) -> None:
 
 
 def test_asking_for_readiness_writes_nothing(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody who reaches the port may ask; the upkeep looks at the disk."""
+    """Any caller who reaches the port may ask; only upkeep probes the disk."""
     health, written = agent.running.node.health, []
     monkeypatch.setattr(health, "probe", lambda: written.append(1))
     assert {get(f"{agent.health_url}/readyz") for _ in range(20)} == {(200, "ok\n")}
@@ -69,7 +69,7 @@ def test_asking_for_readiness_writes_nothing(agent: AgentThread, monkeypatch: py
 
 
 def test_another_folder_at_the_data_root_ends_the_agent(agent: AgentThread) -> None:
-    """A disk that is mounted late is seen by a new process only, so the kubelet is asked for one."""
+    """Only a new process sees a disk that is mounted late, so the liveness probe fails."""
     root = agent.settings.data_root
     root.rename(root.with_name("before"))
     root.mkdir()
@@ -82,19 +82,19 @@ def test_another_folder_at_the_data_root_ends_the_agent(agent: AgentThread) -> N
 
 
 def test_a_full_disk_is_ready(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It serves all that it has; the report says that it takes no more, and since when."""
+    """The agent serves all it has; the report says that it takes no more, and since when."""
     full = OSError(errno.ENOSPC, "full")
     monkeypatch.setattr(agent.running.node.root, "check_writable", Mock(side_effect=full))
     agent.running.node.health.probe()
     assert get(f"{agent.health_url}/readyz") == (200, "ok\n")
     with agent.client() as client:
-        told = client.status()
-    assert (told.disk.reason, told.disk.id) == ("DiskFull", agent.running.node.health.disk_id)
-    assert 0 < told.disk.since_uptime_seconds <= told.uptime_seconds
+        status = client.status()
+    assert (status.disk.reason, status.disk.id) == ("DiskFull", agent.running.node.health.disk_id)
+    assert 0 < status.disk.since_uptime_seconds <= status.uptime_seconds
 
 
 def test_metrics_count_bytes_and_requests(agent: AgentThread) -> None:
-    """Bytes in, bytes out, requests by verb and code, and the disk; no table is named."""
+    """Bytes received and sent, requests by verb and code, and the disk; no table is named."""
     with agent.client() as client, agent.client("forged") as stranger:
         client.put_file(*TABLE.path, data_path(0), b"content")
         client.get_file(*TABLE.path, data_path(0), 0, 3).read()
@@ -118,8 +118,8 @@ def test_a_stopped_agent_cannot_be_reached(agent: AgentThread) -> None:
         client.status()
 
 
-def test_a_start_removes_uploads_that_were_cut_off(tmp_path: Path, pki: Pki) -> None:
-    """A killed agent leaves them; restarts that come more often than daily must not let them gather."""
+def test_a_start_removes_interrupted_uploads(tmp_path: Path, pki: Pki) -> None:
+    """A killed agent leaves them; restarts more often than daily must not let them accumulate."""
     left = tmp_path / "node" / ".incoming" / "uploads" / "cut-off"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
@@ -128,7 +128,7 @@ def test_a_start_removes_uploads_that_were_cut_off(tmp_path: Path, pki: Pki) -> 
     assert not left.exists()
 
 
-def test_a_stop_lets_an_upload_end_and_turns_others_away(tmp_path: Path, pki: Pki) -> None:
+def test_a_stop_finishes_uploads_and_refuses_new_requests(tmp_path: Path, pki: Pki) -> None:
     """After SIGTERM: not ready, running requests are served to their end, new ones get 503 with Retry-After."""
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(shutdown_seconds=60.0)
     content = b"content"
@@ -149,8 +149,8 @@ def test_a_stop_lets_an_upload_end_and_turns_others_away(tmp_path: Path, pki: Pk
     assert on_disk(agent.settings.data_root, TABLE.path, data_path(0)).read_bytes() == content
 
 
-def test_a_stop_cuts_off_what_takes_too_long(tmp_path: Path, pki: Pki) -> None:
-    """A client that sends nothing more cannot keep an agent from its end."""
+def test_a_stop_aborts_slow_requests(tmp_path: Path, pki: Pki) -> None:
+    """A client that sends nothing more cannot delay the agent's end."""
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(shutdown_seconds=0.2)
     headers = {"Content-Digest": content_digest("0" * 64), "Content-Length": "7"}
     with agent.client() as client, agent._sent("PUT", file_target(*TABLE.path, data_path(0)), headers, b"con"):
@@ -159,8 +159,8 @@ def test_a_stop_cuts_off_what_takes_too_long(tmp_path: Path, pki: Pki) -> None:
     assert not on_disk(agent.settings.data_root, TABLE.path, data_path(0)).exists()
 
 
-def test_a_renewed_certificate_is_taken_up(tmp_path: Path, pki: Pki) -> None:
-    """New connections get the new certificate; files that do not fit together change nothing."""
+def test_a_renewed_certificate_is_loaded(tmp_path: Path, pki: Pki) -> None:
+    """New connections get the new certificate; files that do not match change nothing."""
     own = Pki(*(Path(shutil.copy(path, tmp_path / path.name)) for path in (pki.ca, pki.certificate, pki.key)))
     certificate = Certificate(own.certificate, own.key)
     assert certificate.reload_if_changed() is False
@@ -173,7 +173,7 @@ def test_a_renewed_certificate_is_taken_up(tmp_path: Path, pki: Pki) -> None:
 
 
 def test_the_scrub_runs_in_the_background(tmp_path: Path, pki: Pki) -> None:
-    """A running agent hashes its files again within the interval, and counts what has changed."""
+    """A running agent hashes its files again within the interval, and counts changed ones."""
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(scrub_interval_seconds=0.01)
     try:
         with agent.client() as client:
@@ -203,7 +203,7 @@ def test_the_scrub_runs_in_the_background(tmp_path: Path, pki: Pki) -> None:
 def test_wrong_settings(
     pki: Pki, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    """A wrong or missing setting ends with status 2 and says which."""
+    """A wrong or missing setting ends with status 2 and a message that names it."""
     environment = {
         "COLOCATION_DATA_ROOT": str(tmp_path),
         "COLOCATION_TLS_CERTIFICATE": str(pki.certificate),
@@ -235,7 +235,7 @@ def test_settings_from_the_environment(pki: Pki, tmp_path: Path) -> None:
     assert settings_from([], environment).clone_mib_per_second == 250.0
 
 
-def test_the_process_serves_until_it_is_told_to_stop(tmp_path: Path, pki: Pki) -> None:
+def test_the_process_serves_until_sigterm(tmp_path: Path, pki: Pki) -> None:
     """``python -m colocation.agent``: ready, closed to all without the API server, and exit code 0 after SIGTERM."""
     (tmp_path / "root").mkdir()
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG_TO_NOWHERE))
@@ -262,8 +262,8 @@ def test_the_process_serves_until_it_is_told_to_stop(tmp_path: Path, pki: Pki) -
     assert process.returncode == 0
 
 
-def test_a_process_without_an_api_server_to_ask_says_so(tmp_path: Path, pki: Pki) -> None:
-    """Outside a pod and without KUBECONFIG the agent does not start, in one line."""
+def test_a_process_without_an_api_server_exits(tmp_path: Path, pki: Pki) -> None:
+    """Outside a pod and without KUBECONFIG the agent does not start, with a one-line error."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("KUBE")}
     tls = [f"--tls-certificate={pki.certificate}", f"--tls-key={pki.key}"]
     command = [sys.executable, "-m", "colocation.agent", "--node-name=n", f"--data-root={tmp_path}", *tls]

@@ -1,4 +1,4 @@
-"""Slow and hostile clients: bounded, and nobody else waits for them."""
+"""Slow and hostile clients are bounded, and delay no other client."""
 
 import contextlib
 import hashlib
@@ -45,7 +45,7 @@ UPLOAD_HEAD = (
 def connected(
     agent: AgentThread, count: int, sent: str, receive_bytes: int | None = None
 ) -> Iterator[list[ssl.SSLSocket]]:
-    """So many connections, each of which has sent the begin of a request and says no more, nor reads."""
+    """Open so many connections, each with the begin of a request, that send nothing more and do not read."""
     context = ssl.create_default_context(cafile=agent.pki.ca)
     assert agent.running is not None
     with contextlib.ExitStack() as stack:
@@ -63,7 +63,7 @@ def connected(
 
 
 def status_and_reason(connection: ssl.SSLSocket) -> tuple[int, str]:
-    """Of the answer that has come."""
+    """Status and reason of the answer."""
     answer = b""
     while b"\r\n\r\n" not in answer or not answer.rstrip().endswith(b"}"):
         piece = connection.recv(65536)
@@ -82,13 +82,13 @@ SLOW = [
         id="JSON bodies",
     ),
     pytest.param(f"GET {LARGE_TARGET} HTTP/1.1\r\nHost: agent\r\n{AUTHORIZATION}\r\n", id="readers"),
-    pytest.param("", id="nothing at all"),
+    pytest.param("", id="no byte"),
 ]
 
 
 @pytest.mark.parametrize("sent", SLOW)
 def test_others_are_served_while_slow_ones_hang(agent: AgentThread, sent: str) -> None:
-    """200 clients of one account stop in the middle; reads, uploads and questions of others are answered."""
+    """200 clients of one account stop in the middle; others' reads, uploads and questions are answered."""
     with agent.client() as client:
         client.put_file(*TABLE.path, data_path(0), CONTENT)
         client.put_file(*TABLE.path, data_path(1), LARGE)
@@ -99,8 +99,8 @@ def test_others_are_served_while_slow_ones_hang(agent: AgentThread, sent: str) -
                 assert client.status().node == "node-1"
 
 
-def test_a_namespace_has_no_more_uploads_with_more_accounts(agent: AgentThread) -> None:
-    """Many accounts of a tenant fill the turns of their namespace; uploads to others go on."""
+def test_uploads_are_limited_per_namespace(agent: AgentThread) -> None:
+    """Many accounts of a tenant use up their namespace's turns; uploads to others continue."""
     running = agent.running
     assert running is not None
     running.node.uploads_to_namespace = Turns("uploads", 2, 0, 20.0)
@@ -112,8 +112,8 @@ def test_a_namespace_has_no_more_uploads_with_more_accounts(agent: AgentThread) 
         client.put_file("lake", "orders-0a1b2c3d", data_path(0), CONTENT)
 
 
-def test_headers_have_to_come_within_a_time(tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that sends its headers byte by byte is cut off."""
+def test_slow_headers_are_cut_off(tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends its headers byte by byte is disconnected."""
     monkeypatch.setattr(front, "HEADER_SECONDS", 1)
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start()
     try:
@@ -128,10 +128,11 @@ def test_headers_have_to_come_within_a_time(tmp_path: Path, pki: Pki, monkeypatc
 
 
 @pytest.mark.parametrize("pause_seconds", [pytest.param(None, id="silent"), pytest.param(0.02, id="a byte at a time")])
-def test_room_is_kept_for_senders_only(
+def test_silent_and_slow_uploads_lose_their_room(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch, pause_seconds: float | None
 ) -> None:
-    """Who announces much and sends nothing, or a byte now and then, is refused, and the room is free again."""
+    """A client that announces much and sends nothing, or a byte now and then, is refused, and the room is free again.
+    """
     monkeypatch.setattr(file_requests, "UPLOAD_IDLE_SECONDS", 0.5)
     sent = f"{UPLOAD_HEAD}Content-Length: 1000000\r\n\r\n"
     kept = agent.running.node.room.kept
@@ -147,8 +148,8 @@ def test_room_is_kept_for_senders_only(
     until(lambda: kept.total() == 0)
 
 
-def test_a_namespace_keeps_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Announced uploads to one namespace leave room for the others; what has arrived is counted by the disk alone."""
+def test_a_namespace_reserves_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Announced uploads to one namespace leave room for the others; bytes that have arrived count only on the disk."""
     reserve = quotas.Room("node-1", agent.running.node.root, 0.0)
     monkeypatch.setattr(agent.running.node.root, "disk", lambda: Disk(1000, 100))
     with reserve.keep("hostile", 40) as first:
@@ -162,7 +163,7 @@ def test_a_namespace_keeps_no_more_than_its_share(agent: AgentThread, monkeypatc
 
 
 def test_one_deep_verification_at_a_time(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few wait, more are refused; commits' verifications and reads go on."""
+    """Some wait, more are refused; loads' verifications and reads continue."""
     running, most, ends = 0, 0, threading.Event()
     original = TableInventory.verify
 
@@ -198,20 +199,20 @@ def test_one_deep_verification_at_a_time(agent: AgentThread, monkeypatch: pytest
     ],
 )
 def test_json_bodies_are_bounded(agent: AgentThread, target: str, limit: int) -> None:
-    """A body that is announced, or is, too large is refused: 413."""
+    """A body that is too large, by its header or actually, is refused: 413."""
     response = agent.raw_request("POST", target, {"Content-Length": str(limit + 1)}, b"x" * min(limit + 1, 2 << 20))
     assert (response.status, response.reason) == (413, "BodyTooLarge")
 
 
-def test_a_stranger_sends_no_body(agent: AgentThread) -> None:
-    """Whose token is not known is refused before a byte of the body is stored or waited for."""
+def test_an_unknown_token_is_refused_before_the_body(agent: AgentThread) -> None:
+    """No byte of the body is stored or waited for."""
     sent = f"POST /v1/inventory HTTP/1.1\r\nHost: agent\r\nContent-Length: {60 << 20}\r\n\r\n"
     with connected(agent, 1, sent) as (one,):
         assert status_and_reason(one) == (401, "Unauthorized")
 
 
 def test_an_account_reads_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An account that does not take what it asked for gets no more; another one is served."""
+    """An account that does not read its answers gets no more; another one is served."""
     monkeypatch.setattr("colocation.agent.quotas.MAX_READS_OF_ACCOUNT", 3)
     with agent.client(SHOP_LOADER_TOKEN) as client, agent.client() as other:
         client.put_file(*TABLE.path, data_path(0), CONTENT)
@@ -225,8 +226,8 @@ def test_an_account_reads_no_more_than_its_share(agent: AgentThread, monkeypatch
         assert client.get_file(*TABLE.path, data_path(0)).read() == CONTENT
 
 
-def test_a_request_in_a_body_is_no_request(agent: AgentThread) -> None:
-    """A GET with a body is refused: what follows would be read as another request by whoever ignores it."""
+def test_reads_with_a_body_are_refused(agent: AgentThread) -> None:
+    """Another server might take the body for a second request."""
     hidden = f"GET {TARGET} HTTP/1.1\r\nHost: agent\r\n\r\n"
     response = agent.raw_request("GET", TARGET, {"Content-Length": str(len(hidden))}, hidden.encode())
     assert (response.status, response.reason) == (400, "InvalidRequest")
@@ -235,26 +236,26 @@ def test_a_request_in_a_body_is_no_request(agent: AgentThread) -> None:
 
 
 def front_configuration(folder: Path, data_root: Path, total: int, per_address: int) -> FrontConfiguration:
-    """Of a front that never starts."""
+    """The configuration of a front that never starts."""
     certificates = [ServedCertificate(folder / "certificate", folder / "key")]
     ports = (["127.0.0.1:1"], ["127.0.0.1:2"])
     return FrontConfiguration(folder, data_root, certificates, *ports, 1, 1024, total, per_address)
 
 
-def test_the_front_is_told_how_many_requests_it_may_serve(tmp_path: Path) -> None:
-    """In all, and of one address: behind masquerading that is a whole node."""
+def test_the_front_limits_requests(tmp_path: Path) -> None:
+    """In total, and per address, which behind masquerading is a whole node."""
     text = front_configuration(tmp_path, tmp_path, 4000, 1000).text()
     assert "limit_conn addresses 1000;" in text and "limit_conn servers 4000;" in text
 
 
-def test_the_front_is_told_no_path_that_it_would_read_otherwise(tmp_path: Path) -> None:
+def test_paths_that_the_front_would_misread_are_refused(tmp_path: Path) -> None:
     """A data root with a variable or a quote in its name is refused at the start."""
     with pytest.raises(ValueError, match="not allowed"):
         front_configuration(tmp_path, Path("/data/$host"), 10, 10).text()
 
 
-def test_published_content_is_what_is_sent(agent: AgentThread) -> None:
-    """A link that somebody planted in the place of a file just read is not followed by the front either."""
+def test_the_front_follows_no_links(agent: AgentThread) -> None:
+    """Not even a link planted in place of a file that was just read."""
     with agent.client() as client:
         client.put_file(*TABLE.path, data_path(0), CONTENT)
         assert client.get_file(*TABLE.path, data_path(0)).read() == CONTENT

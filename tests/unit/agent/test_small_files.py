@@ -20,7 +20,7 @@ TARGET = "/v1/tables/shop/orders-0a1b2c3d/files"
 
 
 def put(agent: AgentThread) -> None:
-    """Publish the table, of which the operator asks."""
+    """Publish the table, which the operator asks about."""
     with agent.client() as client:
         for path, content in CONTENTS.items():
             client.put_file(*TABLE.path, path, content)
@@ -28,8 +28,8 @@ def put(agent: AgentThread) -> None:
         client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
 
 
-def test_every_file_comes_in_the_order_asked(agent: AgentThread) -> None:
-    """Also empty ones, and the same connection serves the next request."""
+def test_files_come_in_the_requested_order(agent: AgentThread) -> None:
+    """Including empty ones, and the same connection serves the next request."""
     put(agent)
     paths = tuple(sorted(CONTENTS, reverse=True))
     with agent.client(SHOP_READER_TOKEN) as client:
@@ -38,7 +38,7 @@ def test_every_file_comes_in_the_order_asked(agent: AgentThread) -> None:
             assert frames == [FileFrame(path, CONTENTS[path], "") for path in paths]
 
 
-def test_what_cannot_be_given_is_said_in_its_place(agent: AgentThread) -> None:
+def test_a_file_that_cannot_be_sent_is_reported_in_its_place(agent: AgentThread) -> None:
     """Missing, damaged and too large files fail alone."""
     put(agent)
     missing, damaged, large, good = sorted(CONTENTS)[-4:]
@@ -51,10 +51,10 @@ def test_what_cannot_be_given_is_said_in_its_place(agent: AgentThread) -> None:
     assert frames[-1].content == CONTENTS[good]
 
 
-def test_a_file_that_is_too_large_for_one_answer_is_to_be_asked_for_alone(
+def test_a_file_too_large_for_a_shared_answer_is_refused(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many callers there are, none makes the agent hold more than that."""
+    """However many callers there are, the agent holds no more than that in memory."""
     put(agent)
     small, large = sorted(CONTENTS, key=lambda path: len(CONTENTS[path]))[1:3]
     monkeypatch.setattr("colocation.agent.file_requests.MAX_BYTES_AT_ONCE", len(CONTENTS[small]))
@@ -65,8 +65,8 @@ def test_a_file_that_is_too_large_for_one_answer_is_to_be_asked_for_alone(
     assert [frame.failure.partition(":")[0] for frame in frames] == ["FileTooLarge", ""]
 
 
-def test_a_file_that_becomes_shorter_is_not_given(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look at it and the read: what is left of it must not be taken for the file."""
+def test_a_file_that_becomes_shorter_is_not_sent(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it shrinks between the check and the read, the rest must not be taken for the file."""
     put(agent)
     path = max(CONTENTS, key=lambda path: len(CONTENTS[path]))
     read = os.pread
@@ -76,19 +76,19 @@ def test_a_file_that_becomes_shorter_is_not_given(agent: AgentThread, monkeypatc
     assert (frame.content, frame.failure.partition(":")[0]) == (b"", "NotFound")
 
 
-def test_a_file_that_the_disk_cannot_read_is_quarantined(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that no manifest names: the caller is to ask another replica."""
+def test_an_unreadable_file_is_damaged(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if no manifest names it: the caller should ask another replica."""
     path = data_path(1, load="alone")
     with agent.client() as client:
         client.put_file(*TABLE.path, path, b"content")
-        os.utime(on_disk(agent.settings.data_root, TABLE.path, path), (1000, 1000))  # so that it is read anew
+        os.utime(on_disk(agent.settings.data_root, TABLE.path, path), (1000, 1000))  # so that it is read again
         monkeypatch.setattr(os, "pread", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
         [frame] = client.get_files(*TABLE.path, (path,))
     assert (frame.content, frame.failure.partition(":")[0]) == (b"", "ReplicaCorrupt")
 
 
 def test_a_caller_who_stops_reading_does_not_spoil_the_connection(agent: AgentThread) -> None:
-    """What is left of an answer is not taken for the next one."""
+    """The rest of an answer is not taken for the next one."""
     put(agent)
     paths = tuple(sorted(CONTENTS))
     with agent.client() as client:
@@ -104,12 +104,12 @@ def test_a_caller_who_stops_reading_does_not_spoil_the_connection(agent: AgentTh
     [
         pytest.param((), "InvalidBody", id="none"),
         pytest.param((data_path(1),) * (MAX_FILES_AT_ONCE + 1), "InvalidBody", id="too many"),
-        pytest.param(("data/../../../etc/passwd",), "InvalidPath", id="a path out of the table"),
+        pytest.param(("data/../../../etc/passwd",), "InvalidPath", id="a path outside the table"),
         pytest.param((data_path(1), "data//x_00001.parquet"), "InvalidPath", id="an empty segment"),
         pytest.param((data_path(1).replace("data/", "data/%2e%2e/"),), "InvalidPath", id="an escaped step"),
     ],
 )
-def test_refuses_what_is_not_allowed(agent: AgentThread, paths: tuple[str, ...], reason: str) -> None:
+def test_refuses_wrong_requests_for_files(agent: AgentThread, paths: tuple[str, ...], reason: str) -> None:
     """400, and nothing is read."""
     body = json.dumps({"paths": paths}).encode()
     answer = agent.raw_request("POST", TARGET, {"Content-Length": str(len(body))}, body)
@@ -117,7 +117,7 @@ def test_refuses_what_is_not_allowed(agent: AgentThread, paths: tuple[str, ...],
 
 
 def test_needs_the_right_to_read_the_table(agent: AgentThread) -> None:
-    """The same as for one file."""
+    """As for one file."""
     put(agent)
     with agent.client(SHOP_READER_TOKEN) as client, pytest.raises(Forbidden):
         list(client.get_files("bank", TABLE.path.directory, tuple(CONTENTS)))

@@ -1,4 +1,4 @@
-"""Reads, uploads, long work and probes have threads of their own: none of them waits for another kind."""
+"""Reads, uploads, long work and probes have threads of their own, and none waits for another kind."""
 
 import threading
 import urllib.request
@@ -22,10 +22,10 @@ def put(agent: AgentThread) -> None:
         client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
 
 
-def test_verifications_that_take_long_delay_no_reads_uploads_or_probes(
+def test_long_verifications_delay_no_reads_uploads_or_probes(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More of them than there are threads of any kind are under way, and all else is served."""
+    """More of them run than there are threads of any kind, and everything else is served."""
     put(agent)
     ends, begun = threading.Event(), threading.Semaphore(0)
     original = TableInventory.verify

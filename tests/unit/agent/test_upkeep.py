@@ -1,4 +1,4 @@
-"""The agent's background work takes a bounded share of a processor, however much lies on the disk."""
+"""The agent's background work takes a bounded share of a processor, however much is on the disk."""
 
 import errno
 from pathlib import Path
@@ -20,7 +20,7 @@ from colocation.storage.root import DataRoot
 
 @pytest.fixture
 def upkeep(tmp_path: Path) -> Upkeep:
-    """The background work of an agent that has not begun."""
+    """The background work of an agent that has not started."""
     settings = Settings("node-1", tmp_path, tmp_path, tmp_path)
     root = DataRoot(tmp_path)
     return Upkeep(settings, root, Inventory(root), Metrics(), lambda _table: False, DiskHealth(root, "node-1"))
@@ -35,7 +35,7 @@ def upkeep(tmp_path: Path) -> Upkeep:
         pytest.param("sweep", 80.0, 8000.0, id="very many files"),
     ],
 )
-def test_looks_and_sweeps_cost_one_percent_at_most(
+def test_looks_and_sweeps_cost_at_most_one_percent(
     upkeep: Upkeep, name: str, took_seconds: float, pause_seconds: float
 ) -> None:
     """A longer one is followed by a longer pause."""
@@ -43,10 +43,10 @@ def test_looks_and_sweeps_cost_one_percent_at_most(
     assert task.pause_after(took_seconds) == pause_seconds
 
 
-def test_each_cleaner_runs_whatever_the_others_meet(
+def test_each_cleaner_runs_even_if_others_fail(
     upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One bad place on the disk must not keep the recycle bin from being emptied; the step has failed all the same."""
+    """One bad place on the disk must not keep the recycle bin from being emptied; the step fails nevertheless."""
     caplog.set_level("INFO")
     for module, function in ((incoming, "remove_stale"), (QuarantinePurge, "run")):
         monkeypatch.setattr(module, function, Mock(side_effect=OSError(errno.EUCLEAN, f"in {function}")))
@@ -57,8 +57,8 @@ def test_each_cleaner_runs_whatever_the_others_meet(
     assert "purge" in caplog.text
 
 
-def test_a_long_scrub_asks_for_its_backlog_once_a_minute(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To count what is due takes long where much is."""
+def test_a_long_scrub_counts_its_backlog_once_a_minute(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting a large backlog takes long."""
     batches = [Scrubbed(SCRUB_BATCH_FILES, 1)] * 5 + [Scrubbed(0, 0)]
     count_backlog = Mock(return_value=Backlog(7, 70))
     monkeypatch.setattr("colocation.agent.upkeep.scrub_batch", Mock(side_effect=batches * 2))
@@ -74,8 +74,8 @@ def test_a_long_scrub_asks_for_its_backlog_once_a_minute(upkeep: Upkeep, monkeyp
     assert count_backlog.call_count == 2
 
 
-def test_the_nodes_own_clock_is_written_down_with_each_cleaning(upkeep: Upkeep) -> None:
-    """An agent that is killed loses a minute of the time for which garbage has waited, and no more."""
+def test_each_cleaning_records_the_nodes_own_clock(upkeep: Upkeep) -> None:
+    """A killed agent loses at most a minute of garbage's age."""
     upkeep._root.ages._started -= 3600.0
     next(task for task in upkeep.tasks if task.name == "clean").step()
     killed = Ages(upkeep._root.ledger, lambda: 0.0)

@@ -1,4 +1,4 @@
-"""Tokens that look like a ServiceAccount's: three parts, of which nobody has signed the last."""
+"""Tokens that look like a ServiceAccount's: three parts, with an invalid signature."""
 
 import base64
 import json

@@ -52,20 +52,20 @@ def clone_environment(
 
 
 def start_clone(environment: dict[str, str]) -> subprocess.Popen[str]:
-    """The clone's process."""
+    """Start the clone's process."""
     command = [sys.executable, "-m", "colocation.clone"]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
 def run_clone(environment: dict[str, str]) -> tuple[int, str]:
-    """(exit code, standard error) of a clone."""
+    """Run a clone; (exit code, standard error)."""
     with start_clone(environment) as process:
         _, errors = process.communicate(timeout=300)
     return process.returncode, errors
 
 
 def report_on(root: Path, table: Table) -> TableReport:
-    """What a node holds, as its agent finds that takes what clones have announced."""
+    """What a node holds, as its agent reports after reading the clones' announcements."""
     data_root = DataRoot(root)
     try:
         take_announced(data_root)

@@ -1,6 +1,6 @@
 """A node's budget for clones, with real agents and Jobs: what Jobs write to it, and what they read from it.
 
-Speeds are asserted from above only: a slow machine makes them smaller.
+Speeds are checked only from above: a slow machine makes them smaller.
 """
 
 import time
@@ -40,7 +40,7 @@ def bytes_of(table: Table, bucket: int) -> int:
 
 
 def run_together(environments: list[dict[str, str]]) -> float:
-    """Run clones at the same time; the seconds that all of them took."""
+    """Run clones together; returns the seconds until all have ended."""
     started_at = time.monotonic()
     processes = [start_clone(environment) for environment in environments]
     errors = [process.communicate(timeout=120)[1] for process in processes]
@@ -69,7 +69,7 @@ def test_jobs_that_write_to_one_node_share_its_budget(agents: list[AgentThread],
 
 @pytest.fixture
 def source(pki: Pki, tmp_path: Path) -> Iterator[AgentThread]:
-    """An agent with a budget, which knows the account of clones."""
+    """An agent with a budget that knows the account of clones."""
     authorizer = FakeAuthorizer()
     name = f"clone-{TABLE.asked.uid[:8]}-b{BUCKET:05d}-deadbeef-x7k2p"
     authorizer.callers[CLONE_TOKEN] = Identity(
@@ -87,7 +87,7 @@ def source(pki: Pki, tmp_path: Path) -> Iterator[AgentThread]:
 
 
 def test_jobs_that_read_from_one_node_share_its_budget(source: AgentThread, pki: Pki, tmp_path: Path) -> None:
-    """Two Jobs that write to two nodes, each with a budget of its own, are held back by the one that they read from."""
+    """Two Jobs write to two nodes, each with a budget of its own; the node they read from limits both."""
     spec = clone_spec([TABLE], [source]).model_copy(
         update={"max_node_bandwidth_mib_per_second": OTHER_BUDGET_MIB_PER_SECOND}
     )
@@ -98,7 +98,7 @@ def test_jobs_that_read_from_one_node_share_its_budget(source: AgentThread, pki:
 
 
 def test_readers_do_not_wait_for_clones(source: AgentThread) -> None:
-    """However much of the budget clones have taken for hours to come."""
+    """Even if clones have used up the budget for hours."""
     source.running.node.clone_pace.wait_seconds(int(3600 * BUDGET_MIB_PER_SECOND) * MIB)
     with source.client(SHOP_READER_TOKEN) as client:
         content = client.get_file(*TABLE.path, data_path(BUCKET)).read()

@@ -42,7 +42,8 @@ def held_files(root: Path, table: Table) -> set[str]:
 def test_pulls_the_bucket_of_every_table_and_nothing_else(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
-    """A clone makes its bucket complete for all tables, leaves no trace of itself and needs no second look."""
+    """A clone makes its bucket complete for all tables, leaves no trace of itself, and its files need no second hash.
+    """
     for table in (ORDERS, LINES):
         put(agents[0], table)
     root = tmp_path / "node-3"
@@ -59,8 +60,8 @@ def test_pulls_the_bucket_of_every_table_and_nothing_else(
     assert list((root / ".incoming" / "clones").iterdir()) == []
 
 
-def test_the_agent_is_told_of_every_table(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
-    """Also by a run that finds all done: the one before may have been killed before it told."""
+def test_every_table_is_announced(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """Also by a run that finds everything done: the previous run may have been killed before it announced."""
     for table in (ORDERS, LINES):
         put(agents[0], table)
     root = tmp_path / "node-3"
@@ -73,7 +74,7 @@ def test_the_agent_is_told_of_every_table(agents: list[AgentThread], pki: Pki, t
         opened.close()
 
 
-def test_large_files_with_the_same_content_arrive_beside_each_other(
+def test_large_files_with_the_same_content_arrive_together(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
     """A copy of a table in its group, or rows that were appended twice."""
@@ -88,7 +89,7 @@ def test_large_files_with_the_same_content_arrive_beside_each_other(
 
 
 def test_names_that_a_killed_run_has_not_synced_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All files are there; whether their names are on the disk, nobody knows."""
+    """All files are there, but their names may not be on the disk."""
     root, synced = DataRoot(tmp_path, owns_ledger=False), set[int]()
     publish_table(root, ORDERS)
     original = os.fsync
@@ -108,18 +109,18 @@ def test_names_that_a_killed_run_has_not_synced_are_synced(tmp_path: Path, monke
     root.close()
 
 
-def test_what_is_looked_at_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Manifests of many tables, and files that are there already, may take minutes before the first byte is copied."""
-    root, told = DataRoot(tmp_path, owns_ledger=False), []
+def test_checked_files_count_as_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Manifests of many tables, and existing files, may take minutes before the first byte is copied."""
+    root, steps = DataRoot(tmp_path, owns_ledger=False), []
     for table in (ORDERS, LINES):
         publish_table(root, table)
     monkeypatch.setattr("colocation.clone.job.INTERVAL_SECONDS", 0)
-    monkeypatch.setattr("colocation.clone.job.write_progress", lambda _root, progress: told.append(progress.steps))
+    monkeypatch.setattr("colocation.clone.job.write_progress", lambda _root, progress: steps.append(progress.steps))
     sources = (CloneSource(node="node-1", url="https://127.0.0.1:1"),)
     tables = (ORDERS.reference, LINES.reference)
     spec = CloneSpec(namespace="shop", group="sales", bucket=BUCKET, target="node-3", tables=tables, sources=sources)
     assert CloneJob(spec, root, Mock()).run() == 0
-    assert {1, 2, 3, 4, 5} <= set(told)
+    assert {1, 2, 3, 4, 5} <= set(steps)
     root.close()
 
 
@@ -130,8 +131,8 @@ def test_a_table_that_was_never_loaded_needs_nothing(agents: list[AgentThread], 
     assert run_clone(clone_environment(unloaded, tmp_path / "node-3", pki))[0] == 0
 
 
-def test_replaces_damaged_files_only(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
-    """A damaged file is replaced by the good one; the others keep their inode, so nothing else was pulled."""
+def test_replaces_only_damaged_files(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """The others keep their inode, so nothing else was pulled."""
     put(agents[0], ORDERS)
     root = tmp_path / "node-3"
     environment = clone_environment(clone_spec([ORDERS], agents[:1]), root, pki)
@@ -147,10 +148,10 @@ def test_replaces_damaged_files_only(agents: list[AgentThread], pki: Pki, tmp_pa
     assert good.stat().st_ino == inode
 
 
-def test_goes_on_with_the_next_source_when_one_is_damaged_or_gone(
+def test_continues_with_the_next_source_after_a_failure(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
-    """A source that lost a file, or serves another content, costs an attempt and not the clone."""
+    """A source that lost a file, or serves other content, costs an attempt and not the clone."""
     for agent in agents:
         put(agent, ORDERS)
     first, second = sorted(ORDERS.contents_of(BUCKET))
@@ -162,7 +163,7 @@ def test_goes_on_with_the_next_source_when_one_is_damaged_or_gone(
 
 
 def test_many_small_files_come_together(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
-    """Also two of one content, a damaged one, and one that the first source lacks; each is pulled once."""
+    """Including two of one content, a damaged one, and one that the first source lacks; each is pulled once."""
     contents = {data_path(BUCKET, load=str(number)): str(number // 2).encode() * 99 for number in range(300)}
     table = make_table(contents, name="small")
     for agent in agents:
@@ -185,7 +186,7 @@ def test_many_small_files_come_together(agents: list[AgentThread], pki: Pki, tmp
 def test_an_agent_of_an_older_release_is_asked_for_each_file(
     agents: list[AgentThread], pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """During an upgrade: it knows no request for many files."""
+    """During an upgrade: it has no request for many files."""
 
     async def unknown(*_arguments: object) -> None:
         raise Refusal(404, "NoSuchRequest", "no request of this API")
@@ -198,7 +199,7 @@ def test_an_agent_of_an_older_release_is_asked_for_each_file(
 
 
 def test_fails_in_one_line_when_no_source_has_a_file(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
-    """Exit code 1 and a JSON line that names the file and what each source said."""
+    """Exit code 1 and a JSON line with the file and each source's error."""
     put(agents[0], ORDERS)
     path = sorted(ORDERS.contents_of(BUCKET))[0]
     on_disk(agents[0].settings.data_root, ORDERS.path, path).unlink()
@@ -218,7 +219,7 @@ def test_fails_in_one_line_when_no_source_has_a_file(agents: list[AgentThread], 
     ],
 )
 def test_refuses_a_wrong_spec(spec: str, pki: Pki, tmp_path: Path) -> None:
-    """A wrong CLONE_SPEC is exit code 1 with a reason, and touches nothing."""
+    """A wrong CLONE_SPEC gives exit code 1 with a reason, and changes nothing."""
     code, errors = run_clone(clone_environment(spec, tmp_path / "node-3", pki))
     assert code == 1
     assert json.loads(errors.splitlines()[-1])["error"] == "InvalidSpec"
@@ -227,7 +228,7 @@ def test_refuses_a_wrong_spec(spec: str, pki: Pki, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kill", [pytest.param(True, id="SIGKILL"), pytest.param(False, id="SIGTERM")])
 def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Path, kill: bool) -> None:
-    """A clone killed in the middle of a file publishes nothing; the next run asks only for the rest."""
+    """A clone killed in the middle of a file publishes nothing; the next run requests only the rest."""
     put(agents[0], BIG)
     root = tmp_path / "node-3"
     slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=0.2), root, pki)
@@ -249,8 +250,8 @@ def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Pat
     assert agents[0].metric(SERVED_BYTES) - served_before == len(BIG.contents[data_path(BUCKET)]) - received_bytes
 
 
-def test_goes_on_after_cut_connections(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
-    """Three connections in a row end in the middle of the file; each attempt asks for the rest of it only."""
+def test_resumes_after_cut_connections(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """Three connections in a row end in the middle of the file; each attempt requests only the rest."""
     put(agents[0], BIG)
     root = tmp_path / "node-3"
     length = len(BIG.contents[data_path(BUCKET)])
@@ -261,14 +262,14 @@ def test_goes_on_after_cut_connections(agents: list[AgentThread], pki: Pki, tmp_
         assert run_clone(clone_environment(flaky, root, pki))[0] == 0
     assert report_on(root, BIG).buckets[BUCKET].state == "complete"
     assert (root / ".incoming/clones/shop.sales.00001").exists() is False
-    # The whole rest may be under way at a cut: 1 + 3/4 + 1/2 + 1/4 of the file, and a little; from the start it were 4.
+    # The whole rest may be in flight at a cut: 1 + 3/4 + 1/2 + 1/4 of the file, and a little; restarts would make it 4.
     assert agents[0].metric(SERVED_BYTES) - served_before < 3 * length
 
 
 def test_reports_its_progress_to_the_target_agent(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
-    """While a clone runs, the agent of its node reports bytes done and total."""
+    """While a clone runs, the agent of its node reports finished and total bytes."""
     put(agents[0], BIG)
     root = tmp_path / "node-3"
     slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=0.2), root, pki)
@@ -285,10 +286,10 @@ def test_reports_its_progress_to_the_target_agent(
     ]
 
 
-def test_retained_snapshots_come_along_as_far_as_they_exist(
+def test_retained_snapshots_are_cloned_if_they_exist(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
-    """Files that running queries may still read are pulled too; a retained manifest that is gone fails nothing."""
+    """Running queries may still read their files; a retained manifest that is gone fails nothing."""
     old = make_table({data_path(BUCKET, load="old"): b"old"}, snapshot=0)
     for table in (ORDERS, old):
         put(agents[0], table)
@@ -300,8 +301,10 @@ def test_retained_snapshots_come_along_as_far_as_they_exist(
     assert held_files(root, ORDERS) == set(ORDERS.contents_of(BUCKET)) | set(old.contents)
 
 
-def test_what_the_scrub_finds_a_clone_repairs(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
-    """A bit flips on node-3 and nothing shows it: its agent reads it, reports the bucket corrupt, and whole again."""
+def test_a_clone_repairs_damage_that_the_scrub_finds(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """A bit flips on node-3 without a visible change: its agent reads it, reports the bucket corrupt, and complete
+    again after the clone.
+    """
     put(agents[0], LINES)
     root = tmp_path / "node-3"
     environment = clone_environment(clone_spec([LINES], agents[:1]), root, pki)
@@ -326,10 +329,10 @@ def test_what_the_scrub_finds_a_clone_repairs(agents: list[AgentThread], pki: Pk
         target.stop()
 
 
-def test_a_disk_without_room_is_said_before_anything_is_pulled(
+def test_a_disk_without_room_fails_before_anything_is_pulled(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
-    """Exit code 1 with the bytes that are missing and those that are free; nothing is received."""
+    """Exit code 1 with the missing and the free bytes; nothing is received."""
     huge = DataFile(path=data_path(BUCKET), bucket=BUCKET, rows=1, bytes=1 << 60, sha256="00" * 32)
     manifest = TableManifest(
         namespace="shop", table="huge", uid="0a1b2c3d", snapshot_id=1,
@@ -347,7 +350,7 @@ def test_a_disk_without_room_is_said_before_anything_is_pulled(
 
 
 def test_nothing_is_copied_onto_another_disk(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
-    """The operator says which disk the target has; a folder below an unmounted disk is left as it is."""
+    """The operator names the target's disk; a folder below an unmounted disk is left unchanged."""
     put(agents[0], ORDERS)
     root = tmp_path / "node-3"
     root.mkdir()
@@ -362,7 +365,7 @@ def test_nothing_is_copied_onto_another_disk(agents: list[AgentThread], pki: Pki
 def test_a_source_whose_file_is_shortened_gives_no_replica(
     agents: list[AgentThread], pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Just before its front sends the file: what came is another content, and the next source gives the file."""
+    """Shortened just before the front sends it: the content does not match, and the next source sends the file."""
     for agent in agents:
         put(agent, BIG)
     path = data_path(BUCKET)

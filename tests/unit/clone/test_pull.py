@@ -20,11 +20,11 @@ TABLE = TablePath("shop", "orders-0a1b2c3d")
 CONTENT = bytes(range(100))
 FOLDER = ("one",)
 
-ORDERS, LINES = TablePath("shop", "orders-0a1b2c3d"), TablePath("shop", "lineitem-0a1b2c3d")
+LINES = TablePath("shop", "lineitem-0a1b2c3d")
 
 
 class MadeUpSource:
-    """Gives the first ``held_bytes`` of every file's content; remembers which ranges it was asked for."""
+    """Sends the first ``held_bytes`` of every file's content; remembers the requested ranges."""
 
     def __init__(self, held_bytes: int = len(CONTENT)) -> None:
         self._held = CONTENT[:held_bytes]
@@ -39,7 +39,7 @@ class MadeUpSource:
         yield self
 
     def chunks(self, _chunk_bytes: int) -> Iterator[bytes]:
-        """As ``FileStream.chunks``: of the range that was asked for last."""
+        """As ``FileStream.chunks``, of the range requested last."""
         start, end = self.ranges[-1]
         if content := self._held[start:end]:
             yield content
@@ -71,16 +71,16 @@ def wanted(path: str, file_bytes: int | None = len(CONTENT)) -> PulledFile:
 @pytest.mark.parametrize(
     ("piece_bytes", "file_bytes", "ranges"),
     [
-        pytest.param(None, 100, [(None, None)], id="no budget: all at once"),
+        pytest.param(None, 100, [(None, None)], id="no budget: whole"),
         pytest.param(40, 100, [(None, 40), (40, 80), (80, 100)], id="one piece after the other"),
         pytest.param(1000, 100, [(None, 100)], id="smaller than a piece"),
-        pytest.param(40, None, [(None, None)], id="of unknown size: all at once"),
+        pytest.param(40, None, [(None, None)], id="of unknown size: whole"),
     ],
 )
 def test_pieces(
     root: DataRoot, piece_bytes: int | None, file_bytes: int | None, ranges: list[tuple[int | None, int | None]]
 ) -> None:
-    """A file comes whole, whatever the pieces."""
+    """A file arrives whole, whatever the pieces."""
     source = MadeUpSource()
     path = data_path(1)
     Puller(root, FOLDER, source, lambda _: None, lambda _: None, piece_bytes).pull(wanted(path, file_bytes))
@@ -88,8 +88,8 @@ def test_pieces(
     assert on_disk(root, TABLE, path).read_bytes() == CONTENT
 
 
-def test_a_source_that_gives_less_than_it_should_is_not_asked_for_ever(root: DataRoot) -> None:
-    """Its file is too short: the clone says so, and publishes nothing."""
+def test_a_source_that_sends_too_little_is_not_asked_for_ever(root: DataRoot) -> None:
+    """Its file is too short: the clone fails, and publishes nothing."""
     puller = Puller(root, FOLDER, MadeUpSource(held_bytes=50), lambda _: None, lambda _: None, 40)
     with pytest.raises(CloneFailed, match="no source gave"):
         puller.pull(wanted(data_path(1)))
@@ -97,7 +97,7 @@ def test_a_source_that_gives_less_than_it_should_is_not_asked_for_ever(root: Dat
 
 
 def test_every_small_file_is_progress(root: DataRoot) -> None:
-    """Else many batches at a small budget would look like a clone that stands still."""
+    """Otherwise many batches at a small budget would look like a stuck clone."""
     events: list[int] = []
     paths = [data_path(1, load=str(number)) for number in range(3)]
     with ThreadPoolExecutor(1) as syncs:
@@ -108,7 +108,7 @@ def test_every_small_file_is_progress(root: DataRoot) -> None:
     assert all(on_disk(root, TABLE, path).read_bytes() == CONTENT for path in paths)
 
 
-def file(name: str, file_bytes: int | None, table: TablePath = ORDERS, required: bool = True) -> PulledFile:
+def file(name: str, file_bytes: int | None, table: TablePath = TABLE, required: bool = True) -> PulledFile:
     """A file to pull."""
     return PulledFile(table, name, "00" * 32, file_bytes, required)
 
@@ -132,7 +132,7 @@ def test_batches(files: list[PulledFile], sizes: list[int]) -> None:
     assert sorted(one.path for batch in made for one in batch) == sorted(one.path for one in files)
 
 
-class Source:
+class FakePuller:
     """Pulls nothing, and fails for some files."""
 
     def __init__(self, failing: set[str], from_batches: set[str]) -> None:
@@ -150,28 +150,28 @@ class Source:
         return []
 
 
-def transfers(source: Source) -> tuple[Transfers, threading.Event]:
+def transfers(source: FakePuller) -> tuple[Transfers, threading.Event]:
     """Transfers from a source, and what stops them."""
     stop = threading.Event()
     return Transfers(Pullers(source, source), stop), stop
 
 
-def test_what_a_batch_leaves_is_pulled_alone() -> None:
+def test_files_that_a_batch_lacks_are_pulled_alone() -> None:
     """A file that is damaged on the batch's source, or too large there, costs one more request."""
-    source = Source(failing=set(), from_batches={"a", "b"})
+    source = FakePuller(failing=set(), from_batches={"a", "b"})
     assert transfers(source)[0].run([file(name, 1) for name in "abcd"]) == 4
     assert sorted(source.pulled) == ["c", "d"]
 
 
 def test_a_file_that_is_not_required_may_be_missing() -> None:
-    """The clone goes on without it."""
-    source = Source(failing={"a"}, from_batches=set())
+    """The clone continues without it."""
+    source = FakePuller(failing={"a"}, from_batches=set())
     assert transfers(source)[0].run([file("a", 1, required=False), file("b", None)]) == 1
 
 
-def test_the_first_failure_ends_all() -> None:
-    """It is raised, and whatever waits is told to stop."""
-    running, stop = transfers(Source(failing={"b"}, from_batches=set()))
+def test_the_first_failure_ends_all_transfers() -> None:
+    """It is raised, and waiting transfers are stopped."""
+    running, stop = transfers(FakePuller(failing={"b"}, from_batches=set()))
     with pytest.raises(CloneFailed, match="b"):
         running.run([file(name, None) for name in "abc"])
     assert stop.is_set()

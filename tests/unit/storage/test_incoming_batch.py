@@ -79,7 +79,7 @@ def test_a_file_that_reads_back_differently_is_not_published(
     assert (visible(root), root.ledger.entries(TABLE), left_over(root)) == (set(), {}, [])
 
 
-def test_files_are_not_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
+def test_batches_are_not_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
     """The names in a clone's folder can be guessed."""
     outside, path = tmp_path / "outside", next(iter(CONTENTS))
     outside.write_bytes(b"somebody else's")

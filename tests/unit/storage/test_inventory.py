@@ -310,14 +310,14 @@ def report(states: list[str]) -> TableReport:
 def test_without_the_manifest_buckets_come_from_file_names() -> None:
     """This node may be the only one that holds them."""
     held = {data_path(bucket): held_file("unverified") for bucket in (3, 1)}
-    told = table_report(REFERENCE, None, (), held)
-    assert (told.manifest_present, told.buckets, told.unnamed_buckets) == (False, {}, (1, 3))
+    received = table_report(REFERENCE, None, (), held)
+    assert (received.manifest_present, received.buckets, received.unnamed_buckets) == (False, {}, (1, 3))
     assert table_report(REFERENCE, {}, (), held).unnamed_buckets == ()
 
 
 @given(st.lists(st.sampled_from(STATES), min_size=1, max_size=40))
 def test_unverified_and_missing_files_are_lacking(states: list[str]) -> None:
     """Each by its position, also after the report was serialized."""
-    told = REPORT.validate_json(REPORT.dump_json(report(states), by_alias=True))
-    found = told.buckets[0].lacking
+    received = REPORT.validate_json(REPORT.dump_json(report(states), by_alias=True))
+    found = received.buckets[0].lacking
     assert [bool(found >> position & 1) for position in range(len(states))] == [state != "held" for state in states]

@@ -294,7 +294,7 @@ def test_a_file_that_cannot_be_removed_stops_no_other(
 
 
 def test_interrupted_uploads_are_removed_at_the_next_start(root: DataRoot) -> None:
-    """Nobody can resume them. Clones belong to Jobs and stay."""
+    """They cannot be resumed. Clones belong to Jobs and stay."""
     clone = (".incoming", "clones", "shop.sales.00001")
     for folder in (UPLOADS, clone):
         with IncomingFile(root, folder, "cut-off") as incoming:

@@ -154,7 +154,7 @@ def test_a_wrong_digest_names_no_manifest(
 @pytest.mark.parametrize(
     ("path", "sha256", "live", "is_damaged"),
     [
-        pytest.param(PATH, sha256_hex(b"12345"), True, False, id="as its manifest says"),
+        pytest.param(PATH, sha256_hex(b"12345"), True, False, id="the content of its manifest"),
         pytest.param(PATH, sha256_hex(b"54321"), True, True, id="otherwise"),
         pytest.param(PATH, sha256_hex(b"54321"), False, False, id="unlike a manifest that is not live"),
         pytest.param(data_path(2), sha256_hex(b"x"), True, False, id="of no manifest"),
