@@ -278,7 +278,6 @@ def test_marks_are_the_operators(plane: ControlPlane) -> None:
     """Nobody takes a dropped table's files, or closes a group, by a mark; other marks and changes are free."""
     objection = create(plane, EDITOR, marked("ct"))
     assert "the annotation colocation.dev/recovers is set by the operator" in objection
-    assert "`colocation adopt` sets it, and needs the ClusterRole colocation-admin" in objection
     assert "the label colocation.dev/private is set by the operator" in create(plane, EDITOR, marked("cg"))
     for kind in ("ct", "cg"):
         assert create(plane, OPERATOR, marked(kind)) == ""
@@ -289,4 +288,6 @@ def test_marks_are_the_operators(plane: ControlPlane) -> None:
     assert plane.kubectl(*annotate, "ct/marked", "team=a").returncode == 0
     assert plane.kubectl(*annotate, "ct/marked", "colocation.dev/recovers-").returncode != 0
     assert plane.kubectl(*annotate, "ct/orders", "colocation.dev/recovers=x").returncode != 0
+    adopting = plane.kubectl(*annotate, "ct/orders", "colocation.dev/adopts=0a1b2c3d")
+    assert "`colocation adopt` sets it, and needs the ClusterRole colocation-admin" in adopting.stderr
     assert plane.kubectl(*label, "cg/sales", "colocation.dev/private=true").returncode != 0

@@ -209,14 +209,11 @@ class AgentProcess:
             self._world.checks.before_recycle(self.disk, key, keep_seconds)
             self.disk.recycle(key, self._world.loop.elapsed + keep_seconds)
 
-    def restore(self, table: TablePath, successor: str, term: int, manifests: tuple[str, ...]) -> None:
+    def restore(self, table: TablePath, successor: str, term: int) -> None:
         """Give a folder another name, out of the bin too."""
         target = TablePath(table.namespace, successor)
         with self.conversation.restoring(term, frozenset({str(table), str(target)})):
-            if manifests:
-                self.disk.share((table.namespace, table.directory), successor, manifests)
-            else:
-                self.disk.restore((table.namespace, table.directory), successor)
+            self.disk.restore((table.namespace, table.directory), successor)
 
     def recycled_schema(self, table: TablePath, manifest: str) -> RecycledSchema | None:
         """The schema of a table in the bin, or in its place; None when it is not there."""

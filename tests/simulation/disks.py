@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TypeVar
 
 from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
@@ -224,18 +223,6 @@ class Disk:
             purge_at = max(purge_at, before.purge_at)
         self.bin[key] = Recycled(folder, purge_at)
         self._touch(key)
-
-    def share(self, key: TableKey, successor: str, manifests: Iterable[str]) -> None:
-        """What the successor lacks of these snapshots, out of folders in their place or in the bin, which stay."""
-        self._check_writable()
-        target, recycled = (key[0], successor), self.bin.get(key)
-        sources = [one for one in (self.folders.get(key), recycled.folder if recycled else None) if one]
-        for source, digest in product(sources, manifests):
-            if digest in source.manifests or digest in self._folder(target).manifests:
-                self._folder(target).manifests.setdefault(digest, None)
-                for file in self._files(digest, key) & source.files.keys() - self.damaged:
-                    self._folder(target).files.setdefault(replace(file, directory=successor), None)
-        self._touch(target)
 
     def restore(self, key: TableKey, successor: str) -> None:
         """Out of the bin, and from its place, to another table, which keeps what it has; nothing there is no error."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colocation.kube.api import GROUPS, NODES, PODS, TABLES, Resource
 
+from .administrator import Administrator
 from .api import JsonObject, Key
 from .disks import files_in
 from .world import World
@@ -26,9 +27,10 @@ Objects = dict[Resource, dict[Key, JsonObject]]
 class Etcd:
     """Keeps one copy at a time."""
 
-    def __init__(self, world: World, operators: "list[SimulatedOperator]") -> None:
+    def __init__(self, world: World, operators: "list[SimulatedOperator]", administrator: Administrator) -> None:
         self._world = world
         self._operators = operators
+        self._administrator = administrator
         self._copy: Objects | None = None
 
     def copy_or_restore(self) -> None:
@@ -54,6 +56,7 @@ class Etcd:
             world.show_ready(name, machine.is_up)
         for operator in running:
             world.loop.call_later(world.random.uniform(0, SLOWEST_START_SECONDS), operator.start)
+        self._administrator.is_needed = True
         world.note("etcd is restored")
 
     def _with_living_nodes(self, copy: Objects) -> Objects:

@@ -11,6 +11,7 @@ from colocation.kube.api import GROUPS, NODES
 from colocation.model.conditions import Reason
 from colocation.model.names import LABEL_DRAIN, LABEL_WEIGHT
 
+from .administrator import Administrator
 from .checks import LONGEST_FREEZE_SECONDS
 from .disk_faults import SICK, DiskFaults
 from .disks import GIB, File
@@ -51,7 +52,8 @@ class Faults:
         ]  # fmt: skip
         self._has_moved_unseen = False
         """Whether an agent has got a new address while an operator could not hear of it."""
-        self.etcd = Etcd(world, operators)
+        self.administrator = Administrator(world, operators)
+        self.etcd = Etcd(world, operators, self.administrator)
         self.disks = DiskFaults(world, self._is_last, self._is_needed)
         if world.tells_disks_apart:
             self.kinds += [*self.disks.kinds, *self.disks.kinds]

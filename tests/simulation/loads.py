@@ -162,7 +162,8 @@ class Load:
         files = frozenset((*self._change.kept(self._world.committed(table)), *new))
         if not self._change.writes_files and files == self._world.committed(table):
             raise GaveUp("it changes nothing")
-        digest = self._world.add_manifest(files, len(rows))
+        before = table.get("status", {}).get("snapshot")
+        digest = self._world.add_manifest(files, len(rows), before["id"] + 1 if before else 1)
         key = (table["metadata"]["namespace"], directory_of(table))
         holders = set()
         for node in sorted({node for row in rows for node in row}):

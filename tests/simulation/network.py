@@ -290,12 +290,9 @@ class AgentCalls:
         self._world.checks.orders.before_recycle_is_sent(self._operator, order)
         self._order(f"recycle {directory}", order, lambda one: one.recycle(order, keep_seconds))
 
-    def restore(
-        self, namespace: str, directory: str, successor: str, term: int = 0,
-        manifests: tuple[str, ...] = (), uid: str = "",
-    ) -> None:  # fmt: skip
+    def restore(self, namespace: str, directory: str, successor: str, term: int = 0) -> None:
         table = TablePath(namespace, directory)
-        self._order(f"restore {directory}", None, lambda one: one.restore(table, successor, term, manifests))
+        self._order(f"restore {directory}", None, lambda one: one.restore(table, successor, term))
 
     def recycled_schema(self, namespace: str, directory: str, manifest: str) -> RecycledSchema:
         agent = self._reach()

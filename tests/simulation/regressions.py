@@ -27,7 +27,7 @@ WITH_DISKS: dict[int, str] = {
 }
 
 WITH_RESTORES: dict[int, str] = {
-    13: "of a dropped table nobody knew the folder that it had after the copy (fails without `strays`)",
+    13: "of a dropped table nobody knew the folder that it had after the copy (fails without `colocation adopt`)",
     20: "as 13",
     55: "loads before a drop, between the restore and the operator's start, came back as of the copy",
     59: "as 55",

@@ -138,6 +138,8 @@ async def _story(cluster: Cluster, fault_count: int) -> None:
     world, random = cluster.world, cluster.world.random
     _set_the_scene(cluster)
     faults = Faults(world, cluster.users, cluster.operators)
+    administrator = faults.administrator
+    adopting = world.loop.create_task(administrator.live())
     for _ in range(fault_count):
         hurry = random.choice(HURRIES) if world.loses_etcd else 1.0
         await cluster.sleep(random.uniform(0, SECONDS_BETWEEN_FAULTS) / hurry + faults.pause)
@@ -157,8 +159,12 @@ async def _story(cluster: Cluster, fault_count: int) -> None:
     await cluster.sleep(60)
     for group, record in list(world.records()):
         cluster.users.ask_back(group, record)
+    await cluster.sleep(60)
+    if administrator.is_needed:
+        administrator.adopt(recycled=True)  # of requests that were refused, files are under another uid
     if not await cluster.until(lambda: _is_well(cluster), SECONDS_TO_HEAL, 20.0):
         raise AssertionError("not well in the end: " + "; ".join(problems(cluster)))
+    adopting.cancel()
     world.checks.everything_is_there()
 
 

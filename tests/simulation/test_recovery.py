@@ -3,12 +3,10 @@
 import pytest
 
 from colocation.kube.api import GROUPS, NODES, TABLES
-from colocation.manifests.recovered_table import adopted_table, adopting_group
-from colocation.model.adoption import OrphanFolder, OrphanSnapshot
-from colocation.model.agent import RecycledSchema
 from colocation.model.names import ANNOTATION_DISCARDED_FOLDERS
-from colocation.model.table import Column, TableSnapshot
 
+from .administrator import Administrator
+from .etcd import Etcd
 from .loads import OVERWRITE, Change
 from .scenes import MINUTE, Scene, play
 from .users import SHOP
@@ -158,34 +156,92 @@ def leave_out(scene: Scene, nodes: list[str]) -> None:
 
 
 def test_a_folder_in_the_recycle_bins_is_adopted() -> None:
-    """`colocation adopt --recycled`: the operator brings it back, looks at its files, and then commits the snapshot."""
+    """`colocation adopt --recycled`: its files are brought back and verified, and the snapshot is committed."""
 
     async def story(scene: Scene) -> None:
         await scene.make()
-        table, files = scene.table(), scene.world.committed(scene.table())
+        files = scene.world.committed(scene.table())
         lose_objects(scene)
         await scene.sleep(MINUTE)
-        schema = RecycledSchema(columns=(Column(name="key", type="bigint"),), bucketed_by=("key",), buckets=2)
-        snapshot = OrphanSnapshot(
-            uid=table["metadata"]["uid"],
-            snapshot=TableSnapshot.model_validate(table["status"]["snapshot"]),
-            table_schema=schema,
-            nodes=tuple(scene.world.machines),
-        )
-        folder = OrphanFolder(
-            namespace=SHOP, directory=directory_of(table), table="orders", nodes=tuple(scene.world.machines)
-        )
-        scene.world.api.add(GROUPS, SHOP, adopting_group(SHOP, "adopted", schema, 2))
-        scene.world.api.add(TABLES, SHOP, adopted_table(folder, snapshot, "adopted"))
-        await scene.until(scene.is_loaded, 5 * MINUTE)
+        administrator = Administrator(scene.world, scene.cluster.operators)
+        assert administrator.adopt() == []
+        await adopt_until_done(scene, administrator)
         assert {file.load for file in scene.world.committed(scene.table())} == {file.load for file in files}
         await scene.until_well()
 
     play(story)
 
 
+async def adopt_until_done(scene: Scene, administrator: Administrator) -> None:
+    """As the command does: carry out, look again."""
+    for _ in range(60):
+        administrator.adopt(recycled=True)
+        await scene.sleep(5)
+        if scene.world.api.find(TABLES, SHOP, "orders") and scene.is_loaded():
+            return
+    raise AssertionError("the table has no snapshot after 5 minutes")
+
+
+@pytest.mark.parametrize("then", ["it was there until the end", "it was dropped again"])
+def test_files_that_are_under_a_uid_which_etcd_has_lost_are_taken_over(then: str) -> None:
+    """The table came back from the bins after the copy, so its folder has another name."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        etcd = Etcd(scene.world, scene.cluster.operators, Administrator(scene.world, scene.cluster.operators))
+        etcd.copy_or_restore()
+        files = {file.load for file in scene.world.committed(scene.table())}
+        await drop_and_bring_back(scene)
+        if then == "it was dropped again":
+            scene.users.drop_table(scene.table())
+            await scene.until(lambda: not any(one.disk.folders for one in scene.world.machines.values()), 5 * MINUTE)
+        etcd.copy_or_restore()
+        await scene.sleep(MINUTE)
+        etcd.put_back()
+        scene.world.loses_etcd = True
+        await scene.sleep(2 * MINUTE)
+        reasons = {one["reason"] for one in scene.table()["status"]["conditions"]}
+        assert "ManifestMissing" in reasons
+        administrator = Administrator(scene.world, scene.cluster.operators)
+        for _ in range(12):
+            administrator.adopt()
+            await scene.sleep(5)
+        await scene.until_well()
+        assert {file.load for file in scene.world.committed(scene.table())} == files
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_loaded_since", [False, True])
+def test_commits_that_etcd_has_lost_are_adopted_unless_others_followed_the_copy(is_loaded_since: bool) -> None:
+    """What was acknowledged after the restore is never replaced."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        etcd = Etcd(scene.world, scene.cluster.operators, Administrator(scene.world, scene.cluster.operators))
+        etcd.copy_or_restore()
+        await scene.load()
+        await scene.load()
+        lost = {file.load for file in scene.world.committed(scene.table())}
+        etcd.copy_or_restore()
+        await scene.sleep(MINUTE)
+        etcd.put_back()
+        await scene.sleep(2 * MINUTE)
+        if is_loaded_since:
+            await scene.load()
+        wanted = {file.load for file in scene.world.committed(scene.table())} if is_loaded_since else lost
+        administrator = Administrator(scene.world, scene.cluster.operators)
+        for _ in range(3):
+            administrator.adopt()
+            await scene.sleep(10)
+        assert {file.load for file in scene.world.committed(scene.table())} == wanted
+        await scene.until_well()
+
+    play(story)
+
+
 def test_the_files_of_a_namespace_that_was_deleted_stay_until_somebody_discards_them() -> None:
-    """With the group goes what it remembers. `colocation discard` names the folders, which go to the bins."""
+    """With the group goes what it remembers. `colocation adopt --discard` names the folders, which go to the bins."""
 
     async def story(scene: Scene) -> None:
         await scene.make()

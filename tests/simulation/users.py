@@ -268,6 +268,8 @@ class Users:
     def _is_hopeless(self, table: JsonObject) -> bool:
         """Whether bins were emptied before the table came back, and it has a damaged copy of some file at most."""
         world, metadata = self._world, table["metadata"]
+        if ANNOTATION_RECOVERS not in metadata["annotations"]:
+            return False  # the administrator adopts it
         before = table_directory(metadata["name"], metadata["annotations"][ANNOTATION_RECOVERS])
         kept = world.checks.dropped.get(before)
         wanted = files_in(world.recovering(table), "")

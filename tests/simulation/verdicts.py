@@ -150,12 +150,22 @@ class Verdicts:
         away = {node: problem for node in nodes if (problem := self._problem_of_node(node))}
         yield from away.values()
         for table in self._world.tables_of((metadata["namespace"], metadata["name"]), with_all_files):
+            if not with_all_files and self._has_lost_its_manifest(table):
+                continue
             yield from self._nodes_without_manifest(table, rows, away, with_all_files)
             for file in self._wanted(table, with_all_files and is_strict(body)):
                 if with_all_files or not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
                     yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))
+
+    def _has_lost_its_manifest(self, table: dict[str, Any]) -> bool:
+        """Whether no node has the manifest: after a restore of etcd it may be in a folder of another uid. The table
+        reports it (ManifestMissing), and does not make its group unstable.
+        """
+        nodes = self._world.machines
+        has_rows = bool(self._world.committed(table))
+        return self._world.loses_etcd and has_rows and not any(self._world.has_manifest(one, table) for one in nodes)
 
     def _nodes_without_manifest(
         self, table: dict[str, Any], rows: list[list[str]], away: Collection[str], with_new: bool

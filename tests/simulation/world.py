@@ -100,6 +100,8 @@ class World:
         self.task_owners = follow_tasks(loop)
         self.machines: dict[str, Machine] = {}
         self.manifests: dict[str, Manifest] = {}
+        self.written: dict[str, tuple[int, str]] = {}
+        """Digest -> number of the snapshot, and when the manifest was written."""
         self.buckets_of: dict[str, int] = {}
         self.losses: dict[File, float] = {}
         self.commits: dict[File, float] = {}
@@ -244,8 +246,10 @@ class World:
         """Its files; none of one that nobody wrote."""
         return self.manifests.get(digest, frozenset())
 
-    def add_manifest(self, files: Iterable[File], buckets: int) -> str:
+    def add_manifest(self, files: Iterable[File], buckets: int, number: int = 1) -> str:
+        """``number``: of the snapshot."""
         digest = f"{self.number():064x}"
+        self.written[digest] = number, format_time(self.api_wall.now())
         self.manifests[digest] = frozenset(files)
         self.buckets_of[digest] = buckets
         return digest

@@ -77,19 +77,15 @@ async def restore(node: NodeState, request: web.Request, user: str, table: Table
     """Make a dropped table's folder that of the table that brings it back."""
     body = await parsed_body(request, RestoreRequest)
     successor = table_path(table.namespace, body.directory)
-    check_digests(body.manifests)
 
     def restored() -> None:
         with node.conversation.restoring(body.term, frozenset({str(table), str(successor)})):
-            if body.manifests:
-                recycling.share(node.root, table, successor, body.manifests, body.uid)
-            else:
-                recycling.restore(node.root, node.inventory, table, successor)
+            recycling.restore(node.root, node.inventory, table, successor)
 
     await node.run_work(restored)
     node.bell.ring()
     audit(_log, "restore", namespace=table.namespace, directory=table.directory, successor=successor.directory,
-          manifests=list(body.manifests), user=user, term=body.term)  # fmt: skip
+          user=user, term=body.term)  # fmt: skip
     return web.json_response({})
 
 

@@ -88,15 +88,9 @@ def recycle_call(namespace: str, directory: str, keep_seconds: int, proof: Delet
     return _post(table_target(namespace, directory, "recycle"), RecycleRequest(keep_seconds=keep_seconds, proof=proof))
 
 
-def restore_call(
-    namespace: str, directory: str, successor: str, term: int, manifests: tuple[str, ...], uid: str
-) -> Call:
-    """Make a dropped table's folder that of its successor, or share what that lacks of these snapshots.
-
-    An agent of the release before refuses fields that it does not know: they are left out where they say nothing.
-    """
-    content = RestoreRequest(directory=successor, term=term, manifests=manifests, uid=uid)
-    return _post(table_target(namespace, directory, "restore"), content, exclude_defaults=True)
+def restore_call(namespace: str, directory: str, successor: str, term: int) -> Call:
+    """Make a dropped table's folder that of its successor."""
+    return _post(table_target(namespace, directory, "restore"), RestoreRequest(directory=successor, term=term))
 
 
 def manifests_call(namespace: str, directory: str) -> Call:
@@ -138,6 +132,6 @@ def _inventory(content: BaseModel, revision: str | None) -> Call:
     return call._replace(headers=call.headers | matching, accepted=frozenset({200, NOT_MODIFIED}))
 
 
-def _post(target: str, content: BaseModel, exclude_defaults: bool = False) -> Call:
-    body = content.model_dump_json(by_alias=True, exclude_defaults=exclude_defaults)
+def _post(target: str, content: BaseModel) -> Call:
+    body = content.model_dump_json(by_alias=True)
     return Call("POST", target, {"Content-Type": "application/json"}, body.encode())

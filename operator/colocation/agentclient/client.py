@@ -260,17 +260,13 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         """
         self._send(calls.recycle_call(namespace, directory, keep_seconds, proof))
 
-    def restore(
-        self, namespace: str, directory: str, successor: str, term: int = 0,
-        manifests: tuple[str, ...] = (), uid: str = "",
-    ) -> None:  # fmt: skip
-        """Make a dropped table's folder that of ``successor``, a directory of a table of the same name; or share what
-        that lacks of these snapshots, if the table with this uid wrote them, and keep the folder.
+    def restore(self, namespace: str, directory: str, successor: str, term: int = 0) -> None:
+        """Make a dropped table's folder that of ``successor``, a directory of a table of the same name.
 
         Raises:
             StaleTerm: the agent has heard of an operator with a newer term.
         """
-        self._send(calls.restore_call(namespace, directory, successor, term, manifests, uid))
+        self._send(calls.restore_call(namespace, directory, successor, term))
 
     def manifests(self, namespace: str, directory: str) -> FolderManifests:
         """The readable manifests of a table's folder, in its place or in the recycle bin; at most 100, newest first."""

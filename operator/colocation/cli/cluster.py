@@ -152,6 +152,27 @@ class Cluster:
             raise CommandFailed(f"{body['kind']} {namespace}/{name} is refused: {error.reason} {error.body}") from error
         return True
 
+    def annotate_table(self, table: Json, annotation: str, value: str) -> None:
+        """Set an annotation of a table, unless it was made anew since it was read."""
+        metadata = table["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"], "annotations": {annotation: value}}}
+        self._objects.patch_namespaced_custom_object(
+            API_GROUP, API_VERSION, metadata["namespace"], TABLE_PLURAL, metadata["name"], patch
+        )
+
+    def read_table(self, namespace: str, name: str) -> Json:
+        """A table of any namespace."""
+        found = self._objects.get_namespaced_custom_object(API_GROUP, API_VERSION, namespace, TABLE_PLURAL, name)
+        return cast("Json", found)
+
+    def commit(self, table: Json, status: Json) -> None:
+        """Write a table's status, unless the table was changed since it was read."""
+        metadata = table["metadata"]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
+        self._objects.patch_namespaced_custom_object_status(
+            API_GROUP, API_VERSION, metadata["namespace"], TABLE_PLURAL, metadata["name"], patch
+        )
+
     def group_of(self, key: tuple[str, str]) -> Json:
         """One group by (namespace, name), also of another namespace, of which one need not see more.
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kubernetes import client
 from pydantic import BaseModel, ValidationError
 
-from ..model.adoption import Orphans
+from ..model.adoption import Folders
 from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_LEADS, LABEL_NAME
 from ..model.snapshot import Snapshot
 from .errors import CommandFailed, validation_message
@@ -17,7 +17,7 @@ from .pod_port import TIMEOUT_SECONDS, PodPort, PodUnreachable
 
 SNAPSHOT_PORT = 8082
 SNAPSHOT_PATH = "/v1/snapshot"
-ORPHANS_PATH = "/v1/orphans"
+FOLDERS_PATH = "/v1/folders"
 HASHING_SECONDS = 1800.0
 """The agents may have to hash files before the operator can answer."""
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -32,13 +32,13 @@ def fetch_snapshot(connection: client.ApiClient, namespace: str) -> Snapshot:
     return _fetch(connection, namespace, SNAPSHOT_PATH, Snapshot, TIMEOUT_SECONDS)
 
 
-def fetch_orphans(connection: client.ApiClient, namespace: str) -> Orphans:
-    """The folders on the nodes that no table has.
+def fetch_folders(connection: client.ApiClient, namespace: str) -> Folders:
+    """The folders of lost tables and commits on the nodes.
 
     Raises:
         CommandFailed: as for ``fetch_snapshot``.
     """
-    return _fetch(connection, namespace, ORPHANS_PATH, Orphans, HASHING_SECONDS)
+    return _fetch(connection, namespace, FOLDERS_PATH, Folders, HASHING_SECONDS)
 
 
 def _fetch(

@@ -42,7 +42,7 @@ class HttpServers:
             web.get("/metrics", self._metrics),
         ]
         await self._serve(_application(health), ALL_ADDRESSES, self._settings.health_port)
-        snapshot = [web.get("/v1/snapshot", self._snapshot), web.get("/v1/orphans", self._orphans)]
+        snapshot = [web.get("/v1/snapshot", self._snapshot), web.get("/v1/folders", self._folders)]
         await self._serve(_application(snapshot), LOOPBACK, self._settings.snapshot_port)
         if self._settings.admin_api:
             await self._serve_admins()
@@ -124,10 +124,9 @@ class HttpServers:
             text=last.decision.snapshot.model_dump_json(by_alias=True), content_type="application/json"
         )
 
-
-    async def _orphans(self, request: web.Request) -> web.Response:
-        """Folders that no table has, for `colocation adopt`; the agents are asked now."""
-        found = await self._operator.orphans()
+    async def _folders(self, request: web.Request) -> web.Response:
+        """What `colocation adopt` decides from; the agents are asked now."""
+        found = await self._operator.folders()
         if found is None:
             message = {"error": "NotReady", "message": "the operator has not made its first pass yet; try again"}
             return web.json_response(message, status=503)

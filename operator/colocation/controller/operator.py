@@ -27,18 +27,18 @@ from ..kube.orders import AgentOrders, order_client, patient_client
 from ..kube.own_watches import follow, from_all_there_is
 from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
-from ..model.adoption import Orphans
+from ..model.adoption import Folders
 from ..model.reader_rules import CURRENT, Freshness
 from ..state.memo import Memo
 from .authority import Authority
 from .certificates import CertificateSigner
 from .clock import SteadyClock
+from .folders import folders_of
 from .full_lists import FullLists
 from .kinds import Kinds
 from .leader_label import LeaderLabel
 from .leadership import Leadership
 from .metrics import Metrics
-from .orphans import orphans_of
 from .pace import Pace
 from .reconciler import PassResult, Reconciler
 from .settings import Settings
@@ -203,11 +203,11 @@ class Operator:
         """Whether it leads and has made a pass: it can answer the admin API and the webhooks."""
         return self.last is not None and self.leadership.is_leading
 
-    async def orphans(self) -> Orphans | None:
-        """Folders that no table has, as the agents see them now; None before the first pass."""
+    async def folders(self) -> Folders | None:
+        """Folders of lost tables, as the agents see them now; None before the first pass."""
         if self.last is None:
             return None
-        return await orphans_of(self.last.observation, self._connect_patiently)
+        return await folders_of(self.last.observation, self._connect_patiently)
 
     def admin_api(self) -> web.Application:
         """The requests of admins."""

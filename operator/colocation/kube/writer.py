@@ -286,9 +286,7 @@ class LiveWriter:
     async def _restore_table(self, action: RestoreTable) -> None:
         await self._agents.call(
             action.url,
-            lambda agent: agent.restore(
-                action.namespace, action.directory, action.successor, action.term, action.manifests, action.uid
-            ),
+            lambda agent: agent.restore(action.namespace, action.directory, action.successor, action.term),
         )
 
     async def _collect_garbage(self, action: CollectGarbage) -> None:

@@ -1,11 +1,11 @@
 """The ColocatedTable that brings a dropped one back: schema from a manifest, the rest as its group remembers it.
 
-Or, where no group remembers it, from the manifest alone.
+Where no group remembers it, it is made from the manifest alone.
 """
 
 from typing import Any
 
-from ..model.adoption import Adoption, OrphanFolder, OrphanSnapshot
+from ..model.adoption import TableFolder
 from ..model.agent import RecycledSchema
 from ..model.group import ColocationGroupSpec, RecycledTable
 from ..model.names import ANNOTATION_ADOPTS, ANNOTATION_RECOVERS, GROUP_API_VERSION, GROUP_KIND, TABLE_KIND
@@ -40,9 +40,8 @@ def recovered_table(
     }
 
 
-def adopted_table(folder: OrphanFolder, chosen: OrphanSnapshot, group: str) -> dict[str, Any]:
-    """The object that makes a lost table again from one of its manifests, in a group of its namespace."""
-    schema = chosen.table_schema
+def adopted_table(folder: TableFolder, schema: RecycledSchema, group: str) -> dict[str, Any]:
+    """The object that makes a lost table again and takes over its folder, in a group of its namespace."""
     spec = ColocatedTableSpec(
         colocate_with=group,
         columns=schema.columns,
@@ -50,17 +49,13 @@ def adopted_table(folder: OrphanFolder, chosen: OrphanSnapshot, group: str) -> d
         partitioned_by=schema.partitioned_by,
         sorted_by=schema.sorted_by,
     )
-    adoption = Adoption(uid=chosen.uid, snapshot=chosen.snapshot)
     return {
         "apiVersion": GROUP_API_VERSION,
         "kind": TABLE_KIND,
         "metadata": {
             "name": folder.table,
             "namespace": folder.namespace,
-            "annotations": {
-                ANNOTATION_RECOVERS: chosen.uid,
-                ANNOTATION_ADOPTS: adoption.model_dump_json(by_alias=True),
-            },
+            "annotations": {ANNOTATION_ADOPTS: folder.uid_digits},
         },
         "spec": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
     }

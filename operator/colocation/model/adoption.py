@@ -1,35 +1,17 @@
-"""Tables that are made again from the manifests on the disks, after their objects were lost."""
-
-from pydantic import Field, ValidationError
+"""Table folders on the nodes, as ``colocation adopt`` sees them after objects were lost or went back."""
 
 from .agent import RecycledSchema
-from .base import Frozen, Observed
-from .table import TableSnapshot
+from .base import Observed
+from .table import Column, TableSnapshot
 
 
-class Adoption(Frozen):
-    """What a table's annotation says of the lost table that it is made from: whose folder, and which snapshot."""
+class FolderSnapshot(Observed):
+    """A manifest in a table's folder. ``snapshot.committed_at``: when the file was written, by its node's clock.
 
-    uid: str = Field(min_length=8, max_length=63)
-    snapshot: TableSnapshot
-
-
-def adoption_from(text: str | None) -> Adoption | None:
-    """The annotation's value, understood; None when there is none, or it is not one."""
-    try:
-        return Adoption.model_validate_json(text) if text else None
-    except ValidationError:
-        return None
-
-
-class OrphanSnapshot(Observed):
-    """A manifest in a folder that no table has.
-
-    ``missing_buckets``: those that no node has complete; None = not looked at. ``copies``: on so many nodes is each of
+    ``missing_buckets``: those that no node has complete; None = not checked. ``copies``: on so many nodes is each of
     the other buckets complete, at most.
     """
 
-    uid: str
     snapshot: TableSnapshot
     table_schema: RecycledSchema
     nodes: tuple[str, ...]
@@ -42,10 +24,10 @@ class OrphanSnapshot(Observed):
         return self.missing_buckets == ()
 
 
-class OrphanFolder(Observed):
-    """A table's folder that no table has. ``nodes``: where it lies; ``snapshots``: the newest first.
+class TableFolder(Observed):
+    """A folder of a table. ``nodes``: where it is; ``snapshots``: the newest first.
 
-    ``recycled_nodes``: those of the nodes where it lies in the recycle bin; nobody looks at the files there.
+    ``recycled_nodes``: those of the nodes where it is in the recycle bin; files there are not verified.
     ``problem``: why nothing can be made of it, or of a node's part of it; empty = nothing is in the way.
     """
 
@@ -54,16 +36,53 @@ class OrphanFolder(Observed):
     table: str
     nodes: tuple[str, ...]
     recycled_nodes: tuple[str, ...] = ()
-    snapshots: tuple[OrphanSnapshot, ...] = ()
+    snapshots: tuple[FolderSnapshot, ...] = ()
     problem: str = ""
 
     @property
-    def chosen(self) -> OrphanSnapshot | None:
+    def path(self) -> str:
+        """``<namespace>/<directory>``."""
+        return f"{self.namespace}/{self.directory}"
+
+    @property
+    def uid_digits(self) -> str:
+        """The first digits of the uid of the table that the folder was made for."""
+        return self.directory.rpartition("-")[2]
+
+    @property
+    def nodes_in_place(self) -> tuple[str, ...]:
+        """Where it is not in the recycle bin."""
+        return tuple(node for node in self.nodes if node not in self.recycled_nodes)
+
+    @property
+    def chosen(self) -> FolderSnapshot | None:
         """The newest snapshot of which every bucket is complete somewhere."""
         return next((one for one in self.snapshots if one.is_whole), None)
 
 
-class Orphans(Observed):
-    """All such folders, as the operator and the agents see them now."""
+class NamedTable(Observed):
+    """A table that exists and has the name of a folder. ``snapshot``: committed, or about to be brought back.
 
-    folders: tuple[OrphanFolder, ...] = ()
+    ``is_whole``: the agents that answer hold every file of that snapshot. ``adopts``: first digits of the uid of the
+    folder that it takes over; empty = none.
+    """
+
+    namespace: str
+    name: str
+    directory: str
+    columns: tuple[Column, ...] = ()
+    snapshot: TableSnapshot | None = None
+    is_whole: bool = False
+    adopts: str = ""
+
+
+class Folders(Observed):
+    """What ``colocation adopt`` decides from, as the operator and the agents see it now.
+
+    ``folders``: those that no table has and no group remembers, and those of tables that may have lost commits.
+    ``etcd_restored``: whether deletions wait for an administrator, as etcd was restored to an older state.
+    """
+
+    folders: tuple[TableFolder, ...] = ()
+    tables: tuple[NamedTable, ...] = ()
+    etcd_restored: bool = False

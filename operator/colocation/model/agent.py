@@ -264,10 +264,6 @@ class RestoreRequest(Frozen):
 
     directory: str
     term: int = Field(0, ge=0, description="Of the operator's Lease.")
-    manifests: tuple[str, ...] = Field(
-        (), description="The folder stays in the bin, and shares what the successor lacks of these snapshots."
-    )
-    uid: str = Field("", description="Of the table that has to have written these; empty = whichever.")
 
 
 class RecycledSchema(Observed):

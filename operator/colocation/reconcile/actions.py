@@ -174,8 +174,7 @@ class RecycleTable:
 class RestoreTable:
     """Make a dropped table's folder on one node that of the table that brings it back.
 
-    ``term``: of the operator that orders it. ``manifests``: the folder stays where it is, and shares what the table
-    lacks of these snapshots; ``uid``: of the table that has to have written them, empty = whichever.
+    ``term``: of the operator that orders it.
     """
 
     node: str
@@ -184,8 +183,6 @@ class RestoreTable:
     directory: str
     successor: str
     term: int = 0
-    manifests: tuple[str, ...] = ()
-    uid: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,8 @@ from ..state.memo import Memo
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.snapshot import awaits_files, snapshot_of
-from .actions import Action, CollectGarbage, DropBucket, LabelNode, MarkAgent, RecycleTable
+from .actions import Action, CollectGarbage, DropBucket, LabelNode, MarkAgent, RecycleTable, RestoreTable
 from .agent_marks import mark_actions
-from .bins import bins_of, lying_of
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
 from .deletion import (
@@ -49,9 +48,16 @@ from .namespace_files import FilesProblem, NamespaceFiles
 from .node_labels import group_nodes, label_actions
 from .planned import planned
 from .policy import Policy
-from .recovery import Recovery, late_folders, recoveries_of, request_actions, undone_drops
+from .recovery import (
+    Recovery,
+    bins_of,
+    folders_taken_over,
+    lacks_manifest,
+    lying_of,
+    recoveries_of,
+    request_actions,
+)
 from .recycling import Withheld, recycling
-from .strays import stray_orders, strays_of
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
 
@@ -120,7 +126,6 @@ class _Pass:
         self.recycling = recycling(self.index, records, evidence, policy)
         self.leftovers: Mapping[GroupKey, list[Leftover]] = {}
         self.bins, self.lying = bins_of(observation), lying_of(observation)
-        self.strays = strays_of(self.index, self.lying)
         self.labelled: dict[str, frozenset[str]] = {}
         self.files = NamespaceFiles(self.index, policy.data_root)
 
@@ -240,7 +245,7 @@ class _Pass:
         written, maps = self._status_of_group(facts), self._config_maps(facts)
         if facts.plan.next_map:
             written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
-        answers = request_actions(self.index, group, self.lying, self.strays)
+        answers = request_actions(self.index, group, self.lying)
         requested = (*answers, *delete_group(facts, self.observation.now))
         self.labelled[node_label(*group.key)] = self._nodes_of(facts)
         return [
@@ -321,7 +326,7 @@ class _Pass:
 
     def _scopes_of_tables(self, transfers: Iterable[Transfer]) -> Iterator[Scope]:
         moving = {transfer.table.identity.uid: transfer for transfer in transfers}
-        found = recoveries_of(self.index, self.reports, self.snapshot, self.containment)
+        found = recoveries_of(self.index, self.reports, self.snapshot, self.containment, self.lying)
         recoveries = {one.table.identity.uid: one for one in found}
         for table in self.observation.tables:
             if table.identity.deleting:
@@ -350,12 +355,11 @@ class _Pass:
             return (Scope(name, tuple(fault_actions(self.observation, table, fault))),)
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
-        orders: tuple[Action, ...] = tuple(late_folders(self.observation, self.bins, self.lying, table))
-        more = chain(
-            undone_drops(self.observation, self.bins, table),
-            stray_orders(index, self.reports, self.lying, self.strays, table, recovery),
-        )
-        orders = (*orders, *self.evidence.not_asked_lately(more, self.observation.now))
+        urgent: list[RestoreTable] = []
+        others: list[RestoreTable] = []
+        for order in folders_taken_over(index, self.bins, self.lying, table):
+            (urgent if lacks_manifest(self.observation, table, order.node) else others).append(order)
+        orders: tuple[Action, ...] = (*urgent, *self.evidence.not_asked_lately(others, self.observation.now))
         if recovery:
             orders = (*orders, *recovery.orders)
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)

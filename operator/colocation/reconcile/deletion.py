@@ -165,8 +165,9 @@ def _is_settled(observation: Observation, table: ObservedTable, grace_seconds: i
     """
     if table.is_recovering:
         return False
+    is_made_again = table.recovers is not None or bool(table.adopts)
     age = observation.now - table.identity.created_at
-    return table.recovers is None or age.total_seconds() >= grace_seconds
+    return not is_made_again or age.total_seconds() >= grace_seconds
 
 
 def is_whole(index: TableIndex, reports: TableReports, table: ObservedTable) -> bool:

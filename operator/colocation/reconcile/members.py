@@ -4,7 +4,7 @@ A table that was remembered and no longer exists was dropped, whether the operat
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from ..model.group import MAX_RECYCLED_TABLES, ColocationGroupSpec, GroupMember, RecycledTable
@@ -16,6 +16,7 @@ from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.parse import format_time, parse_time
 from ..state.placement import TableMemory, claims
+from ..state.recycled import is_heir
 from .recovery import is_lost
 
 NEWS = timedelta(seconds=60)
@@ -81,8 +82,17 @@ def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup
     dropped = [_recycled(member, index.observation) for member in _dropped(index, group)]
     now = index.observation.now
     waiting = [record for record in dropped if not _is_over(record, now)]
-    adopted = list(_adopted(index, group))[: max(0, MAX_RECYCLED_TABLES - len(kept) - len(waiting))]
-    return tuple([*kept, *waiting, *adopted][-MAX_RECYCLED_TABLES:])
+    records = [record for record in (*kept, *waiting) if not _went_on(record, (*kept, *waiting), index.observation)]
+    return tuple(records[-MAX_RECYCLED_TABLES:])
+
+
+def _went_on(record: RecycledTable, records: Iterable[RecycledTable], observation: Observation) -> bool:
+    """Whether the table came back and was dropped again before its group saw that: its files are those of the later
+    record.
+    """
+    later = (observation.dropped_tables.get(one.uid) for one in records)
+    heirs = (one.table for one in later if one and is_heir(one.table, record))
+    return any(heir.status.snapshot is not None for heir in heirs)
 
 
 def _dropped(index: TableIndex, group: ObservedGroup) -> Iterator[GroupMember]:
@@ -104,26 +114,6 @@ def _is_remembered_elsewhere(index: TableIndex, group: ObservedGroup, uid: str) 
         for other in index.groups.values()
         if other.key != group.key
     )
-
-
-def _adopted(index: TableIndex, group: ObservedGroup) -> Iterator[RecycledTable]:
-    """Tables that were lost with their objects, as those that are made from their manifests say.
-
-    Only of the same namespace and name, and of no table that lives or that a group remembers.
-    """
-    for table in index.adopting(group.key):
-        adoption, spec, now = table.adopts, table.spec, index.observation.now
-        if adoption is None or spec is None or adoption.uid in index.by_uid or adoption.uid in index.records:
-            continue
-        member = member_of(table, leaving=False).model_dump(exclude={"leaving", "uid", "snapshot"})
-        yield RecycledTable(
-            **member,
-            uid=adoption.uid,
-            snapshot=adoption.snapshot,
-            deleted_at=format_time(now),
-            purge_at=format_time(now + timedelta(seconds=spec.recycle_after_seconds) + LAST_OF_A_SECOND),
-            recovery_uids=(table.identity.uid,),
-        )
 
 
 def _unnoticed(index: TableIndex, group: ObservedGroup) -> Iterator[GroupMember]:

@@ -4,7 +4,7 @@ Each step is found again in the objects, so it can be interrupted anywhere: the 
 the new table says whose data it takes over, the group remembers under which names the folders lie.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,14 +23,35 @@ from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
 from .actions import Action, CreateTable, DroppedFolder, EndRecoverRequests, PostEvent, RestoreTable
-from .bins import Folders, Strays
 
+Folders = Mapping[str, Sequence[tuple[str, str]]]
+"""``<namespace>/<directory>`` of a folder -> (node, its agent's URL) of all that have it."""
 MAX_REFUSAL_EVENTS = 8
 """Of one group in one pass; it has as many annotations as anybody writes who may patch it."""
-MAX_STRAYS = 10
-"""Folders that are looked through for a manifest when no remembered one has it; each on every node."""
+MAX_NAMED_FOLDERS = 3
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
+
+
+def bins_of(observation: Observation) -> Folders:
+    """The folders in the recycle bins of the agents that answer."""
+    return _by_folder((node, url, report.recycled_directories) for node, url, _, report in observation.answering)
+
+
+def lying_of(observation: Observation) -> Folders:
+    """Those, and the folders in their places whose table the agent was not asked about."""
+    return _by_folder(
+        (node, url, (*report.recycled_directories, *report.unknown_directories))
+        for node, url, _, report in observation.answering
+    )
+
+
+def _by_folder(found: Iterable[tuple[str, str, Iterable[str]]]) -> Folders:
+    by_folder: dict[str, dict[tuple[str, str], None]] = {}
+    for node, url, folders in found:
+        for folder in folders:
+            by_folder.setdefault(folder, {})[node, url] = None
+    return {folder: tuple(nodes) for folder, nodes in by_folder.items()}
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,8 @@ class Recovery:
     unheard: tuple[str, ...]
     is_coming: bool
     """Whether a node that can give its folder has yet to do so, or to say what it holds then."""
+    others: tuple[str, ...] = ()
+    """Folders of the table's name that no table has and no group remembers."""
 
     @property
     def is_whole(self) -> bool:
@@ -69,13 +92,35 @@ class Recovery:
             listed = ", ".join(map(str, self.homeless[:20]))
             return (
                 f"the live nodes lack files of buckets {listed}, or have not verified them; "
-                "nodes that are away must come back (after a restore of etcd see `colocation adopt`)"
+                f"nodes that are away must come back{_hint(self.record, self.others)}"
             )
         return "the nodes bring back its files"
 
 
+def _hint(record: RecycledTable, others: Sequence[str]) -> str:
+    """Where the files may be, if etcd was restored to a copy that does not know their folder."""
+    if not others:
+        return ""
+    listed = ", ".join(others[:MAX_NAMED_FOLDERS]) + (", …" if len(others) > MAX_NAMED_FOLDERS else "")
+    return (
+        f"; no table has and no group remembers {listed}, of the same name: `colocation adopt -n {record.namespace} "
+        f"--table {record.name} --recycled` shows what is in there"
+    )
+
+
+def _other_folders(index: TableIndex, lying: Folders, record: RecycledTable) -> tuple[str, ...]:
+    """Folders of a dropped table's name that no table has and no group remembers."""
+    prefix = f"{record.namespace}/{record.name}-"
+    found = [path for path in lying if path.rpartition("-")[0] + "-" == prefix]
+    if not found:
+        return ()
+    known = {f"{one.namespace}/{directory}" for one, _ in index.records.values() for directory in one.directories}
+    known.update(f"{namespace}/{directory}" for namespace, directory in index.by_folder)
+    return tuple(sorted(path.partition("/")[2] for path in found if path not in known))
+
+
 def recoveries_of(
-    index: TableIndex, reports: TableReports, snapshot: Snapshot, containment: Containment
+    index: TableIndex, reports: TableReports, snapshot: Snapshot, containment: Containment, lying: Folders
 ) -> Iterator[Recovery]:
     """Every table that is being brought back."""
     ready = {node.name for node in snapshot.nodes if node.ready}
@@ -83,7 +128,8 @@ def recoveries_of(
     for table in index.observation.tables:
         found = record_of(table, index.records)
         if found and table.is_recovering and not table.identity.deleting:
-            part = partial(_recovery, index.observation, reports, table, found, ready, able)
+            others = _other_folders(index, lying, found[0])
+            part = partial(_recovery, index.observation, reports, table, found, ready, able, others)
             recovery = containment.run(table_scope(table), part)
             if recovery:
                 yield recovery
@@ -96,6 +142,7 @@ def _recovery(
     found: tuple[RecycledTable, ObservedGroup],
     ready: set[str],
     able: set[str],
+    others: tuple[str, ...],
 ) -> Recovery:
     record, group = found
     wanted = as_recovered(table, record)
@@ -106,9 +153,9 @@ def _recovery(
     # They are given once the group remembers the new table's name for the folders.
     orders = possible if table.identity.uid in record.recovery_uids else ()
     awaited = tuple(order for order in orders if order.node in able)
-    silent = tuple(unheard(observation, wanted))
+    silent = tuple(observation.unheard(wanted))
     is_coming = bool(silent) or any(order.node in able for order in possible)
-    return Recovery(table, record, group, orders, awaited, homeless, silent, is_coming)
+    return Recovery(table, record, group, orders, awaited, homeless, silent, is_coming, others)
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
@@ -123,43 +170,41 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
-def late_folders(
-    observation: Observation, bins: Folders, lying: Folders, table: ObservedTable
+def folders_taken_over(
+    index: TableIndex, bins: Folders, lying: Folders, table: ObservedTable
 ) -> Iterator[RestoreTable]:
-    """To every node that has a folder of the table in its bin, or one of the table that this one has brought back, and
-    not the table's manifest.
+    """To every node that has a folder whose files are this table's.
 
-    The table exists: its drop was undone by an older copy of etcd (else no uid comes back), or it has come back from
-    the bin while the node was away.
+    Its own folder in the bin: its drop was undone by an older copy of etcd, as no uid comes back otherwise. The folder
+    of the table that it has brought back, on a node that was away then. The folder that an administrator has it adopt.
     """
-    namespace, name = table.identity.namespace, table.identity.name
-    late = [(table.directory, bins)]
+    observation, namespace, name = index.observation, table.identity.namespace, table.identity.name
+    sources = [(table.directory, bins)]
     if table.recovers and table.status.snapshot:
-        late.append((table_directory(name, table.recovers), lying))
-    for directory, folders in late:
+        sources.append((table_directory(name, table.recovers), lying))
+    if table.adopts:
+        sources.append((table_directory(name, table.adopts), lying))
+    for directory, folders in sources:
         for node, url in folders.get(f"{namespace}/{directory}", ()):
-            report = observation.agent_views[node].tables.get((namespace, table.directory))
-            if report is None or not report.manifest_present:
+            if takes_files(index, node):
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
-def undone_drops(observation: Observation, bins: Folders, table: ObservedTable) -> Iterator[RestoreTable]:
-    """To every node that has the table's own folder in its bin, and its manifest in its place: a load has brought that
-    before anybody looked there. Nobody knows what else of the table lies in the bin.
+def lacks_manifest(observation: Observation, table: ObservedTable, node: str) -> bool:
+    """Whether the node cannot serve the table before it has the folder.
+
+    Other folders are asked for now and then only: a load may have brought the manifest since, and what is left in them
+    are damaged copies.
     """
-    namespace, directory = table.identity.namespace, table.directory
-    for node, url in bins.get(f"{namespace}/{directory}", ()):
-        report = observation.agent_views[node].tables.get((namespace, directory))
-        if report is not None and report.manifest_present:
-            yield RestoreTable(node, url, namespace, directory, directory, observation.term)
+    report = observation.agent_views[node].tables.get((table.identity.namespace, table.directory))
+    return table.status.snapshot is None or report is None or not report.manifest_present
 
 
-def unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
-    """Nodes whose agent answers and has not yet said what it has of the table."""
-    for node, url in observation.agent_urls.items():
-        view = observation.agent_views.get(node)
-        if url and view and view.silent_since is None and not observation.has_heard(view, table):
-            yield node
+def takes_files(index: TableIndex, node: str) -> bool:
+    """Whether a node can hand over folders: a full disk takes a rename; another disk than the node's is not asked."""
+    report = index.observation.agent_views[node].report
+    reason = report.disk.reason if report and report.disk else ""
+    return node not in index.disks_missing and reason in ("", Reason.DISK_FULL)
 
 
 def _has_files(view: AgentView, namespace: str, directory: str) -> bool:
@@ -258,14 +303,14 @@ def _lacks_a_bucket(
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def request_actions(index: TableIndex, group: ObservedGroup, lying: Folders, strays: Strays) -> Iterator[Action]:
+def request_actions(index: TableIndex, group: ObservedGroup, lying: Folders) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group: with few requests, however many annotations it has."""
     wanted: dict[str, RecycledTable] = {}
     refusals: dict[str, None] = {}
     ended: list[str] = []
     for request in sorted(group.recover_requests):
         record = next((one for one in group.status.recycled if _is_meant(one, request)), None)
-        problem = _problem(index.observation, group, record, index.by_name)
+        problem = _problem(index, group, record, lying)
         if record is None:
             problem = f"no dropped table with a uid {request}… is in the recycle bin of the group"
         if problem:
@@ -279,7 +324,7 @@ def request_actions(index: TableIndex, group: ObservedGroup, lying: Folders, str
     if ended:
         yield EndRecoverRequests(group.identity, tuple(ended))
     for record in wanted.values():
-        yield from _creation(group, record, lying, strays)
+        yield from _creation(group, record, lying)
 
 
 def _announced(refusals: Sequence[str]) -> Iterator[str]:
@@ -294,10 +339,7 @@ def _is_meant(record: RecycledTable, request: str) -> bool:
 
 
 def _problem(
-    observation: Observation,
-    group: ObservedGroup,
-    record: RecycledTable | None,
-    tables: Mapping[tuple[str, str], ObservedTable],
+    index: TableIndex, group: ObservedGroup, record: RecycledTable | None, lying: Folders
 ) -> str | None:
     """Why the table cannot be brought back."""
     if record is None:
@@ -307,25 +349,25 @@ def _problem(
         return f"table {name} is in a namespace that the group no longer allows; add it to allowedNamespaces"
     if record.snapshot is None:
         return f"table {name} was never loaded; create it again"
-    existing = tables.get((record.namespace, record.name))
+    existing = index.by_name.get((record.namespace, record.name))
     if existing is not None and existing.recovers != record.uid:
         return f"table {name} exists; drop or rename it before the one in the recycle bin can come back"
     purge_at = parse_time(record.purge_at)
-    if existing is None and purge_at is not None and observation.now >= purge_at:
+    if existing is None and purge_at is not None and index.observation.now >= purge_at:
         return f"table {name} was purged at {record.purge_at}"
-    return None
+    others = () if existing or any(_folders_of(record, lying)) else _other_folders(index, lying, record)
+    return f"no node that answers has a folder of table {name}{_hint(record, others)}" if others else None
 
 
-def _creation(group: ObservedGroup, record: RecycledTable, lying: Folders, strays: Strays) -> Iterator[CreateTable]:
-    folders = tuple(_folders_of(record, lying, strays))
+def _creation(group: ObservedGroup, record: RecycledTable, lying: Folders) -> Iterator[CreateTable]:
+    folders = tuple(_folders_of(record, lying))
     if group.spec is not None and folders:
         reference = "" if group.private else group_reference(record.namespace, group.key)
         yield CreateTable(record, folders, reference, group.spec.replicas)
 
 
-def _folders_of(record: RecycledTable, lying: Folders, strays: Strays) -> Iterator[DroppedFolder]:
-    """Of the nodes that answer; some of those that nobody remembers come last."""
-    more = list(strays.get((record.namespace, record.name), ()))[:MAX_STRAYS]
-    for directory in (*record.directories, *more):
+def _folders_of(record: RecycledTable, lying: Folders) -> Iterator[DroppedFolder]:
+    """Of the nodes that answer."""
+    for directory in record.directories:
         for _, url in lying.get(f"{record.namespace}/{directory}", ()):
             yield DroppedFolder(url, directory)

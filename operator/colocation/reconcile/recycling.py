@@ -116,7 +116,7 @@ class Withheld:
             f"{brake.folders} of {brake.known} table folders on the nodes{share} belong to no table, and no group "
             f"remembers that they were dropped ({len(self.tables)} tables{place}: {listed}); at most {allowed} go at "
             "once, so none does. If the objects were lost, `colocation adopt` makes them again; if they were deleted "
-            "on purpose, for example with their namespace, `colocation discard` lets the files go"
+            "on purpose, for example with their namespace, `colocation adopt --discard` lets the files go"
         )
 
 

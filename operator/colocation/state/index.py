@@ -69,12 +69,12 @@ class TableIndex:
         found: dict[GroupKey, list[ObservedTable]] = {}
         for table in self.observation.tables:
             key = self.membership.wanted.get(table.identity.uid)
-            if table.adopts and table.is_recovering and table.recovers == table.adopts.uid and key:
+            if table.adopts and key:
                 found.setdefault(key, []).append(table)
         return found
 
     def adopting(self, key: GroupKey) -> Iterable[ObservedTable]:
-        """The tables that are made again from the manifests on the disks, and are to be in the group."""
+        """The tables that take over files of lost ones, and are to be in the group."""
         return self._adopting.get(key, ())
 
     @cached_property

@@ -139,7 +139,7 @@ class _Sorting:
         if table.status_error:
             return _refusal_of_status(placed)
         if table.is_recovering:
-            return _refusal_of_recovery(table.adopts is not None or record_of(table, self._records) is not None)
+            return _refusal_of_recovery(table, record_of(table, self._records) is not None)
         has_known_files = table.status.snapshot and (table.status.columns or not placed.columns_are_known)
         if has_known_files and not table.is_being_replaced:
             refused = _refusal_of_columns(placed, table.spec)
@@ -265,9 +265,12 @@ def _refusal_of_foreign(table: ObservedTable, key: GroupKey) -> Refusal | None:
     return Refusal(reason=Reason.NO_GROUP, message=message)
 
 
-def _refusal_of_recovery(is_possible: bool) -> Refusal:
+def _refusal_of_recovery(table: ObservedTable, is_remembered: bool) -> Refusal:
     """While its files are brought back nobody may load the table."""
-    if is_possible:
+    if table.adopts and table.recovers is None:
+        message = "`colocation adopt` has not committed its snapshot yet; wait, or run the command again"
+        return Refusal(reason=Reason.RECOVERING, message=message)
+    if is_remembered:
         message = "its files are brought back from the recycle bin; wait"
         return Refusal(reason=Reason.RECOVERING, message=message)
     message = "the dropped table that it was to bring back is purged; delete this table, and create it again"

@@ -7,7 +7,6 @@ from functools import cached_property
 from sys import intern
 from typing import Literal
 
-from ..model.adoption import Adoption
 from ..model.agent import TableReference
 from ..model.base import parse_time
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
@@ -60,10 +59,10 @@ class ObservedGroup:
 class ObservedTable:
     """A ColocatedTable; ``spec`` is None when ``spec_error`` says why it cannot be understood.
 
-    ``recovers``: uid of the dropped table that it brings back; ``adopts``: what that one was, where no group remembers
-    it and it is made again from the manifests on the disks. ``status_error``: what of the status could not be
-    understood, and is left out of ``status``; empty = nothing. ``replaces``: the manifest whose rows go, by a statement
-    whose definition of the table is there already.
+    ``recovers``: uid of the dropped table that it brings back. ``adopts``: the first digits of the uid under which its
+    files lie, where objects were lost and an administrator says so; empty = none. ``status_error``: what of the status
+    could not be understood, and is left out of ``status``; empty = nothing. ``replaces``: the manifest whose rows go,
+    by a statement whose definition of the table is there already.
     """
 
     identity: Identity
@@ -72,7 +71,7 @@ class ObservedTable:
     status: ColocatedTableStatus
     recovers: str | None = None
     status_error: str = ""
-    adopts: Adoption | None = None
+    adopts: str = ""
     replaces: str | None = None
 
     @property
@@ -85,11 +84,12 @@ class ObservedTable:
 
     @property
     def is_recovering(self) -> bool:
-        """Whether it was made to bring back a dropped table's data, and has not got it yet.
+        """Whether it was made to bring back the data of a dropped or lost table, and has not got it yet.
 
         A table whose status cannot be read may have its snapshot already.
         """
-        return self.recovers is not None and self.status.snapshot is None and not self.status_error
+        is_made_again = self.recovers is not None or bool(self.adopts)
+        return is_made_again and self.status.snapshot is None and not self.status_error
 
     @cached_property
     def history_ends_at(self) -> datetime | None:

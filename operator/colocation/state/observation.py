@@ -3,7 +3,7 @@
 A frozen value, so that a pass can be replayed, simulated and interrupted anywhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -62,6 +62,13 @@ class Observation:
     claims: tuple[ObservedClaim, ...] = ()
     refused_files: Mapping[str, RefusedFiles] = field(default_factory=dict)
     lost_fields: tuple[str, ...] = ()
+
+    def unheard(self, table: ObservedTable) -> Iterator[str]:
+        """Nodes whose agent answers and has not yet reported what it has of the table."""
+        for node, url in self.agent_urls.items():
+            view = self.agent_views.get(node)
+            if url and view and view.silent_since is None and not self.has_heard(view, table):
+                yield node
 
     def has_heard(self, view: AgentView, table: ObservedTable) -> bool:
         """Whether it is known what this agent has of the table, as it is wanted now.

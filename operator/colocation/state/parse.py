@@ -18,7 +18,6 @@ from ..manifests.clone_job import (
     ANNOTATION_TARGET,
 )
 from ..manifests.data_volume import DATA_LABELS
-from ..model.adoption import adoption_from
 from ..model.base import MAX_BUCKETS, Frozen, parse_time, problems_of
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.names import (
@@ -136,7 +135,7 @@ def parse_table(body: JsonObject) -> ObservedTable:
         status=status,
         recovers=annotations.get(ANNOTATION_RECOVERS),
         status_error=status_error,
-        adopts=adoption_from(annotations.get(ANNOTATION_ADOPTS)),
+        adopts=annotations.get(ANNOTATION_ADOPTS, ""),
         replaces=annotations.get(ANNOTATION_REPLACES),
     )
 

@@ -18,7 +18,7 @@ from .disks import KnownDisks, disk_fault, known_disks
 from .failing_targets import failing_targets_of
 from .held import TableReports, held_of_group, said_of
 from .index import TableIndex
-from .objects import ObservedGroup, ObservedNode
+from .objects import ObservedGroup, ObservedNode, ObservedTable
 from .observation import Observation
 from .parse import parse_time
 from .weights import settled_weights, weight_of
@@ -70,8 +70,14 @@ def awaits_files(index: TableIndex, group: ObservedGroup) -> bool:
     """
     if group.status.backends_per_bucket_seq is not None:
         return False
-    now = index.observation.now
-    return any(now - table.identity.created_at < ADOPTION_GRACE for table in index.adopting(group.key))
+    return any(_is_adopting(index.observation, table) for table in index.adopting(group.key))
+
+
+def _is_adopting(observation: Observation, table: ObservedTable) -> bool:
+    """Whether the table waits for its snapshot, or for agents to report what they hold of it."""
+    if observation.now - table.identity.created_at >= ADOPTION_GRACE:
+        return False
+    return table.status.snapshot is None or any(observation.unheard(table))
 
 
 def _group_state(

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
 
-from . import sharing
 from .ages import older
 from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folder_manifests import places_of, read_manifest, schema_of
@@ -29,6 +28,7 @@ from .root import DataRoot
 DEFAULT_KEEP_SECONDS = 86400
 """For a recycled folder whose retention cannot be read."""
 
+COMPARED_BYTES = 1 << 20
 WRITE_SECONDS = 60.0
 WRITE_SHARE = 0.02
 """How long a folder has been kept is written down so often: of its retention, but not more than once a minute."""
@@ -68,13 +68,14 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
     They may lie in the bin, or still in their place (the node was away when the table was dropped), or in several
     folders: a load that was under way then goes on sending files, and makes the folder anew. The first folder becomes
     the successor's in one rename; of others, and if the successor has a folder already, the files go there that it
-    lacks. What it has stays as it is, and nothing there is no error. A table may be its own successor: its drop was
-    undone, as when etcd is restored from a copy in which it is still there.
+    lacks. What it has stays as it is, and copies of that go; nothing there is no error. A table may be its own
+    successor: its drop was undone, as when etcd is restored from a copy in which it is still there.
 
     Raises:
         InvalidPath: the successor is a table of another name: nobody gets at another table's files.
     """
-    _check_name(dropped, successor)
+    if (dropped.namespace, dropped.table) != (successor.namespace, successor.table):
+        raise InvalidPath(f"{successor} cannot take over the files of {dropped}; allowed: a table of the same name")
     with (
         root.folder((RECYCLE_DIRECTORY,), create=True) as bin_folder,
         root.folder((dropped.namespace,), create=True) as live,
@@ -97,25 +98,6 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
         inventory.forget(successor)
 
 
-def share(root: DataRoot, dropped: TablePath, successor: TablePath, manifests: Sequence[str], uid: str) -> None:
-    """Give a table what it lacks of these snapshots from the dropped table's folders, which stay where they are: see
-    ``sharing``. Nothing there is no error.
-
-    Raises:
-        InvalidPath: the successor is a table of another name.
-    """
-    _check_name(dropped, successor)
-    with contextlib.ExitStack() as locks:
-        for table in sorted({dropped, successor}):
-            locks.enter_context(root.lock_of(table))
-        sharing.share(root, places_of(root, dropped), successor, manifests, uid)
-
-
-def _check_name(dropped: TablePath, successor: TablePath) -> None:
-    if (dropped.namespace, dropped.table) != (successor.namespace, successor.table):
-        raise InvalidPath(f"{successor} cannot take over the files of {dropped}; allowed: a table of the same name")
-
-
 def _hand_over(root: DataRoot, parent: int, place: tuple[str, str], successor: TablePath) -> bool:
     """Give a folder, which lies in ``parent``, to the successor: whole, or the files that it lacks; whether any was."""
     with root.folder((successor.namespace,)) as live:
@@ -136,14 +118,39 @@ def _hand_over(root: DataRoot, parent: int, place: tuple[str, str], successor: T
 
 
 def _move_missing(names: list[str], source: int, target: int) -> bool:
-    """Move the files that the target lacks, durably; whether there were any."""
-    missing = sorted(set(names) - set(names_in(target)))
+    """Move the files that the target lacks, durably, and remove those that it has; whether any was moved.
+
+    A file of one name and another content stays: one of the two is damaged.
+    """
+    there = set(names_in(target))
+    missing = sorted(set(names) - there)
     for name in missing:
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
     if missing:
         os.fsync(target)
         os.fsync(source)
+    for name in sorted(there.intersection(names)):
+        if _is_same(name, source, target):
+            os.unlink(name, dir_fd=source)
     return bool(missing)
+
+
+def _is_same(name: str, source: int, target: int) -> bool:
+    """Whether both folders have the same bytes under a name."""
+    try:
+        with (
+            os.fdopen(open_regular_file(source, name), "rb") as ours,
+            os.fdopen(open_regular_file(target, name), "rb") as theirs,
+        ):
+            if os.path.sameopenfile(ours.fileno(), theirs.fileno()):
+                return True
+            while content := ours.read(COMPARED_BYTES):
+                if theirs.read(len(content)) != content:
+                    return False
+            return not theirs.read(1)
+    except (NotHeld, InvalidPath, OSError) as error:
+        _log.info("%s cannot be compared: %s", name, error)
+        return False
 
 
 def _remove_empty_folders(top: int) -> None:

@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
 
 from colocation.agent.authorizer import Identity
-from colocation.agentclient import AgentError, Credentials, Forbidden, UnknownQuestion
-from colocation.agentclient.calls import restore_call
+from colocation.agentclient import Credentials, Forbidden, UnknownQuestion
 from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
 from colocation.model.agent import AskedTable, InventoryRequest
@@ -123,19 +121,3 @@ async def test_another_session_does_not_silence_the_operator(inventories: Invent
         await asyncio.to_thread(client.inventory, InventoryRequest(session="somebody", term=3))
     await asyncio.to_thread(until, lambda: loaded.running.node.conversation.question.session != "somebody")
     assert inventories.views["node-1"].silent_since is None
-
-
-def test_order_to_give_a_folder_is_understood_by_older_agents() -> None:
-    """They refuse fields that they do not know; during an upgrade every table that comes back would wait for them."""
-    body = restore_call("shop", "orders-0a1b2c3d", "orders-99999999", 7, (), "").body
-    assert json.loads(body) == {"directory": "orders-99999999", "term": 7}
-    shared = restore_call("shop", "orders-0a1b2c3d", "orders-99999999", 7, ("a" * 64,), "u").body
-    assert json.loads(shared or b"")["manifests"] == ["a" * 64]
-
-
-def test_folder_in_the_bin_is_shared_by_order(loaded: AgentThread) -> None:
-    """Nothing there is no error; what is no digest is."""
-    with loaded.client() as client:
-        client.restore(*KEY, "orders-99999999", 0, (TABLE.manifest,), "")
-        with pytest.raises(AgentError, match="InvalidDigest"):
-            client.restore(*KEY, "orders-99999999", 0, ("../x",), "")

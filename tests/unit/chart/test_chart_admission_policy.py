@@ -44,7 +44,7 @@ def test_every_policy_of_status_exempts_the_operator_and_whoever_may_act_for_it(
 
 def test_who_adopts_hears_which_right_it_takes(render: Render) -> None:
     """The mark that `colocation adopt` sets is refused to those who may only create tables."""
-    [mark] = policies(render())["colocation-table-marks"]["validations"]
+    [_, mark] = policies(render())["colocation-table-marks"]["validations"]
     assert "`colocation adopt` sets it, and needs the ClusterRole colocation-admin" in mark["message"]
 
 

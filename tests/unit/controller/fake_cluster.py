@@ -342,10 +342,6 @@ class FakeCluster:
                 spec = ColocatedTableSpec.model_validate(body["spec"])
                 made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)
                 self.tables.setdefault((record.namespace, record.name), made)
-            case RestoreTable(node, _, _, directory, successor) if action.manifests:
-                if action.uid in ("", self.writers[directory]):
-                    lying = self.disks[node].get(directory) or self.bins[node][directory]
-                    self._give(node, directory, successor, lying)
             case RestoreTable(node, _, _, directory, successor, _):
                 buckets = self.bins[node].pop(directory, None) or self.disks[node].pop(directory, None)
                 if buckets is not None:

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.model.adoption import Adoption
-from colocation.reconcile.actions import RecycleTable, RestoreTable, StartClone, WriteGroupStatus
+from colocation.reconcile.actions import RecycleTable, RestoreTable, StartClone
 from colocation.state.objects import ObservedTable
 
 from ..controller.fake_cluster import minutes
@@ -27,15 +26,20 @@ async def lost(*names: str) -> tuple[Story, dict[str, ObservedTable]]:
 
 
 def adopt(story: Story, of: ObservedTable, name: str | None = None) -> None:
-    """As the command does: a group that stays, and a table that says what it was."""
+    """As the command does: a group that stays, and a table that takes over the folder."""
     cluster = story.cluster
     if ("shop", "adopted") not in cluster.groups:
         cluster.add_group("adopted", deletionPolicy="Retain")
-    assert of.status.snapshot is not None
     cluster.add_table(name or of.identity.name, "adopted")
     made = cluster.table(name or of.identity.name)
-    adoption = Adoption(uid=of.identity.uid, snapshot=of.status.snapshot)
-    cluster.tables["shop", made.identity.name] = replace(made, recovers=of.identity.uid, adopts=adoption)
+    cluster.tables["shop", made.identity.name] = replace(made, adopts=of.directory.rpartition("-")[2])
+
+
+def commit(story: Story, of: ObservedTable) -> None:
+    """As the command does once the nodes have handed over the folder."""
+    made = story.cluster.table(of.identity.name)
+    status = made.status.model_copy(update={"snapshot": of.status.snapshot})
+    story.cluster.tables["shop", of.identity.name] = replace(made, status=status)
 
 
 @pytest.mark.parametrize("restarting", [False, True], ids=["one operator", "operators that restart"])
@@ -45,7 +49,11 @@ async def test_lost_tables_come_back_where_they_lie(restarting: bool) -> None:
     places = {name: [set(nodes) for nodes in holders(story, table)] for name, table in before.items()}
     for table in before.values():
         adopt(story, table)
-    await story.passes(12, restarting)
+    await story.passes(4, restarting)
+    assert all(story.condition(name, "Accepted")[:2] == ("False", "Recovering") for name in before)
+    for table in before.values():
+        commit(story, table)
+    await story.passes(8, restarting)
     for name, table in before.items():
         assert story.cluster.table(name).status.snapshot == table.status.snapshot
         assert story.places_of(name) == places[name] == story.map_of("adopted")
@@ -68,18 +76,6 @@ async def test_another_name_adopts_nothing() -> None:
     assert story.cluster.table("mine").status.snapshot is None
 
 
-async def test_living_table_is_not_adopted() -> None:
-    """Nor is one that its group remembers as dropped: `recover` brings that back, with what the group knows."""
-    story = Story()
-    story.cluster.add_group("sales")
-    await story.loaded("orders")
-    orders = story.cluster.table("orders")
-    adopt(story, orders, name="orders2")
-    await story.passes(4)
-    assert story.places_of("orders") == story.map_of("sales")
-    assert story.cluster.group("adopted").status.recycled == ()
-
-
 async def test_group_does_not_wait_for_files_for_ever() -> None:
     """One table's files are not there: the other tables of the group are placed all the same."""
     story, before = await lost("orders", "lines")
@@ -88,6 +84,8 @@ async def test_group_does_not_wait_for_files_for_ever() -> None:
     for table in before.values():
         adopt(story, table)
     await story.passes(4)
+    commit(story, before["orders"])
+    await story.passes(1)
     assert story.cluster.group("adopted").status.reason == "Recovering"
     story.cluster.now += minutes(11)
     await story.passes(10)
@@ -95,34 +93,3 @@ async def test_group_does_not_wait_for_files_for_ever() -> None:
     assert group.stable and group.backends_per_bucket_seq is not None
     assert story.places_of("orders") == story.map_of("adopted")
     assert story.condition("lines", "Accepted")[:2] == ("False", "Recovering")
-
-
-async def test_table_that_a_group_remembers_is_not_adopted_beside() -> None:
-    """`recover` brings it back: two groups must not remember one table's files."""
-    story = Story()
-    story.cluster.add_group("sales", deletionPolicy="Retain")
-    await story.loaded("orders")
-    orders = story.cluster.table("orders")
-    story.cluster.drop_table("orders")
-    await story.passes(3)
-    assert story.cluster.group("sales").status.recycled
-    story.cluster.performed.clear()
-    adopt(story, orders)
-    await story.passes(1)
-    assert remembered(story, "adopted") == []
-
-
-async def test_uid_of_a_living_table_is_not_adopted() -> None:
-    """Whatever a tenant writes into the annotation."""
-    story = Story()
-    story.cluster.add_group("sales")
-    await story.loaded("orders")
-    adopt(story, story.cluster.table("orders"), name="orders2")
-    await story.passes(4)
-    assert remembered(story, "adopted") == []
-
-
-def remembered(story: Story, group: str) -> list[object]:
-    """What the group's status was ever told of dropped tables."""
-    writes = [one for one in story.cluster.performed if isinstance(one, WriteGroupStatus) and one.group.name == group]
-    return [record for write in writes for record in write.status.get("recycled", ())]  # type: ignore[attr-defined]

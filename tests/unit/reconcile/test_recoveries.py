@@ -8,7 +8,7 @@ import pytest
 from colocation.model.agent import BucketReport, DiskReport
 from colocation.model.group import RecycledTable
 from colocation.reconcile.members import next_recycled
-from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of
+from colocation.reconcile.recovery import Recovery, is_lost, lying_of, recoveries_of
 from colocation.state.agent_view import AgentView
 from colocation.state.containment import Containment
 from colocation.state.held import TableReports
@@ -52,7 +52,7 @@ def coming_back(record: RecycledTable = RECORD, **views: AgentView) -> Observati
 def recovery(observation: Observation) -> Recovery:
     snapshot = decided(observation).snapshot
     reports = TableReports(observation)
-    [found] = recoveries_of(index_of(observation), reports, snapshot, Containment())
+    [found] = recoveries_of(index_of(observation), reports, snapshot, Containment(), lying_of(observation))
     return found
 
 

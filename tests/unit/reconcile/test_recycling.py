@@ -110,7 +110,7 @@ def test_more_than_a_small_share_does_not_go(tables: int) -> None:
     reason, message = stalled(decision)
     assert reason == "TooManyDeletions"
     assert f"12 of {12 + 3 * tables} table folders" in message
-    assert "colocation adopt" in message and "colocation discard" in message
+    assert "colocation adopt" in message and "colocation adopt --discard" in message
     assert "(4 tables of namespace shop: shop/lost0-00000000" in message
     assert decision.withheld is not None and decision.withheld.folders == 12
     assert "Stalled" in [one.reason for one in actions_of(decision, PostEvent)]
@@ -142,7 +142,7 @@ def test_brake_can_be_released() -> None:
 
 
 def discarding(observation: Observation, *folders: str) -> Observation:
-    """`colocation discard`: the nodes say of these folders that they may go."""
+    """`colocation adopt --discard`: the nodes say of these folders that they may go."""
     nodes = tuple(replace(node, discarded_folders=frozenset(folders)) for node in observation.nodes)
     return replace(observation, nodes=nodes)
 

@@ -162,21 +162,3 @@ def test_fields_of_newer_definitions_are_ignored() -> None:
     of_group = {"bucketKey": ["int"], "buckets": 4, "replicas": 2, "later": "", "relocation": {"later": 1}}
     group = parse_group({"metadata": metadata(), "spec": of_group})
     assert group.spec is not None
-
-
-@pytest.mark.parametrize(
-    ("text", "is_understood"),
-    [
-        ('{"uid": "0a1b2c3d-0", "snapshot": {"id": 1, "manifest": "sha256:%s", "committedAt": "%s"}}', True),
-        ('{"uid": "0a1b2c3d-0", "snapshot": {"id": 1, "manifest": "x", "committedAt": "%.0s%s"}}', False),
-        ('{"uid": "0a1b", "snapshot": {"id": 1, "manifest": "sha256:%s", "committedAt": "%s"}}', False),
-        ('{"uid": "' + "0" * 64 + '", "snapshot": {"id": 1, "manifest": "sha256:%s", "committedAt": "%s"}}', False),
-        ("not JSON%.0s%.0s", False),
-    ],
-    ids=["of the command", "with a bad manifest", "with half a uid", "with more than a uid", "of somebody else"],
-)
-def test_adoption_is_an_annotation(text: str, is_understood: bool) -> None:
-    """One that is not understood adopts nothing, and harms nobody."""
-    annotations = {"colocation.dev/adopts": text % ("a" * 64, "2026-11-21T00:00:00Z")}
-    parsed = parse_table({"metadata": {**metadata(), "annotations": annotations}, "spec": {}})
-    assert (parsed.adopts is not None) is is_understood

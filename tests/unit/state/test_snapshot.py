@@ -5,7 +5,6 @@ from datetime import datetime
 
 import pytest
 
-from colocation.model.adoption import Adoption
 from colocation.model.agent import DiskReport
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, UnstableBucket
@@ -198,7 +197,7 @@ def test_group_without_a_map_waits_for_the_files_of_tables_that_are_made_again(
     made, lost = table("orders", files=None), table("orders").status.snapshot
     assert lost is not None
     identity = replace(made.identity, created_at=NOW - seconds(age_seconds))
-    adopting = replace(made, identity=identity, recovers="lost-uid", adopts=Adoption(uid="lost-uid", snapshot=lost))
+    adopting = replace(made, identity=identity, adopts="0a1b2c3d")
     status = ColocationGroupStatus(backends_per_bucket_seq=rows, map_version=1 if rows else None)
     found = snapshot(groups=(group(status=status),), tables=(adopting,))
     assert (found.groups == ()) is waits

@@ -11,11 +11,10 @@ from colocation.storage import recycling
 from colocation.storage.errors import InvalidPath, ManifestMissing
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath, table_path
-from colocation.storage.quarantine import set_aside
 from colocation.storage.root import DataRoot
 
 from .conftest import Clock
-from .tables import UID, data_path, make_table, on_disk, publish, publish_table
+from .tables import data_path, make_table, on_disk, publish, publish_table
 
 TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(3)})
 OTHER = make_table({data_path(0): b"other"}, name="lines")
@@ -255,66 +254,6 @@ def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: C
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
 
-def shared_with_successor(root: DataRoot, uid: str = "", is_recycled: bool = True) -> Inventory:
-    """A dropped table lies there with a file that no manifest names; its successor has one of its own."""
-    publish_table(root, TABLE)
-    publish(root, TABLE.path, FIRST.replace("part-", "part-later"), b"of a newer snapshot")
-    publish(root, SUCCESSOR, FIRST.replace("part-", "part-own"), b"own")
-    inventory = Inventory(root)
-    if is_recycled:
-        recycling.recycle(root, inventory, TABLE.path, 100)
-    recycling.share(root, TABLE.path, SUCCESSOR, (TABLE.manifest,), uid)
-    return inventory
-
-
-def states(inventory: Inventory) -> set[str]:
-    report = inventory.table(SUCCESSOR).verify(TABLE.manifest, deep=False)
-    return {found.state for found in report.buckets.values()}
-
-
-def test_a_folder_in_the_bin_shares_what_a_snapshot_names(root: DataRoot) -> None:
-    """And nothing else; it stays as it is, and can still come back itself."""
-    inventory = shared_with_successor(root)
-    recycling.share(root, TABLE.path, SUCCESSOR, (TABLE.manifest,), "")
-    assert states(inventory) == {"complete"}
-    assert not list((root.path / SUCCESSOR.namespace / SUCCESSOR.directory).rglob("part-later*"))
-    [left] = recycling.recycled_tables(root)
-    assert len(list((root.path / ".recycle" / left.name).rglob("part-*"))) == 4
-
-
-def test_a_folder_in_its_place_shares_what_a_snapshot_names(root: DataRoot) -> None:
-    """Nobody knows its table any more, and its files wait for whoever looks at them."""
-    inventory = shared_with_successor(root, is_recycled=False)
-    assert states(inventory) == {"complete"}
-    assert len(list((root.path / TABLE.path.namespace / TABLE.path.directory).rglob("part-*"))) == 4
-
-
-@pytest.mark.parametrize(("uid", "found"), [(UID, {"complete"}), ("99999999-other", {"missing"})])
-def test_another_tables_snapshot_is_not_shared(root: DataRoot, uid: str, found: set[str]) -> None:
-    """Whoever may write a status names any digest there."""
-    inventory = shared_with_successor(root, uid)
-    if found == {"missing"}:
-        assert not on_disk(root, SUCCESSOR, FIRST).exists()
-    else:
-        assert states(inventory) == found
-
-
-def test_shared_file_that_is_damaged_is_set_aside_for_good(root: DataRoot) -> None:
-    """Two links to one file: to rename one over the other does nothing; and it is not linked again."""
-    inventory = shared_with_successor(root)
-    path = on_disk(root, SUCCESSOR, FIRST)
-    with path.open("r+b") as file:
-        file.write(b"rotten")
-    for _ in range(2):
-        with root.lock_of(SUCCESSOR):
-            set_aside(root, SUCCESSOR, FIRST)
-        assert not path.exists()
-        recycling.share(root, TABLE.path, SUCCESSOR, (TABLE.manifest,), "")
-        assert not path.exists()
-        os.link(next((root.path / ".recycle").rglob(path.name)), path)
-    assert inventory
-
-
 def test_a_table_may_come_back_as_itself(root: DataRoot) -> None:
     """Its drop was undone by an older copy of etcd; a load has made its folder anew meanwhile."""
     inventory, extra = Inventory(root), data_path(0).replace("part-", "part-new")
@@ -341,6 +280,31 @@ def test_a_successor_keeps_the_files_that_it_has(root: DataRoot) -> None:
     assert (root.path / ".recycle" / left.name / data_path(0)).read_bytes() == b"late"
 
 
+@pytest.mark.parametrize("is_link", [False, True], ids=["a copy", "another name of the same file"])
+def test_what_a_successor_has_already_leaves_no_folder_behind(root: DataRoot, is_link: bool) -> None:
+    """Whoever waits for the folder to be handed over would wait for ever."""
+    inventory, own = Inventory(root), on_disk(root, SUCCESSOR, data_path(0))
+    publish(root, TABLE.path, data_path(0), b"rows")
+    publish(root, SUCCESSOR, data_path(0), b"rows")
+    if is_link:
+        own.unlink()
+        own.hardlink_to(on_disk(root, TABLE.path, data_path(0)))
+    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    assert root.tables() == (SUCCESSOR,)
+    assert own.read_bytes() == b"rows"
+
+
+@pytest.mark.parametrize("theirs", [b"rot!", b"row", b"rows+"], ids=["other bytes", "shorter", "longer"])
+def test_another_content_under_the_same_name_stays(root: DataRoot, theirs: bytes) -> None:
+    """One of the two is damaged, and nothing says which."""
+    inventory = Inventory(root)
+    publish(root, TABLE.path, data_path(0), b"rows")
+    publish(root, SUCCESSOR, data_path(0), theirs)
+    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    assert on_disk(root, TABLE.path, data_path(0)).read_bytes() == b"rows"
+    assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == theirs
+
+
 def test_nothing_but_files_of_a_table_is_handed_over(root: DataRoot) -> None:
     """What somebody put into a folder that was dropped stays there."""
     inventory = Inventory(root)
@@ -360,8 +324,6 @@ def test_no_other_table_gets_the_files(root: DataRoot) -> None:
     for namespace, directory in (("shop", "customers-99999999"), ("bank", "orders-99999999")):
         with pytest.raises(InvalidPath, match="same name"):
             recycling.restore(root, Inventory(root), TABLE.path, table_path(namespace, directory))
-        with pytest.raises(InvalidPath, match="same name"):
-            recycling.share(root, TABLE.path, table_path(namespace, directory), [TABLE.manifest], "")
 
 
 def test_schema_of_a_recycled_table(root: DataRoot) -> None:

@@ -1,64 +1,38 @@
-"""``adopt``: makes tables again from the manifests on the disks, after their objects were lost."""
+"""``adopt``: makes objects what the nodes' disks hold, after etcd was restored or objects were lost."""
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import click
+from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from ...manifests.recovered_table import adopted_table, adopting_group
-from ...model.adoption import OrphanFolder, OrphanSnapshot
-from ...model.agent import RecycledSchema
-from ...model.base import MAX_REPLICAS
-from ...model.spark_types import canonical_type
+from ...model.adoption import Folders, TableFolder
+from ...model.names import ANNOTATION_ADOPTS, ANNOTATION_DISCARDED_FOLDERS, table_directory
+from ...model.salvage import salvage
+from ...model.table import ColocatedTableSpec, ColocatedTableStatus, retained_history
+from ...reconcile.adoption import AdoptionStep, Does, adoption_steps, replicas_of
 from ..cluster import Cluster
-from ..errors import CommandFailed, said_by
-from ..operator_port import fetch_orphans
-from ..terminal.options import Target, cluster_options, operator_namespace_option, output_option
+from ..errors import HTTP_CONFLICT, CommandFailed, said_by
+from ..operator_port import fetch_folders
+from ..terminal.options import Seconds, Target, cluster_options, operator_namespace_option, output_option
 from ..terminal.output import Format, columns, counted, size, write
 
-MAX_NAME_LENGTH = 63
-USUAL_COPIES = 2
-
-
-@dataclass
-class Adopted:
-    """One folder and what becomes of it. ``passed_over``: newer snapshots, and why each is not taken.
-
-    ``is_recycled``: only a recycle bin may have all of it. ``is_failed``: the cluster did not take its group or table.
-    """
-
-    folder: OrphanFolder
-    chosen: OrphanSnapshot | None
-    group: str = ""
-    refusal: str = ""
-    passed_over: list[str] = field(default_factory=list)
-    is_recycled: bool = False
-    is_failed: bool = False
-
-    def to_json_dict(self) -> dict[str, object]:
-        """For programs."""
-        return {
-            "namespace": self.folder.namespace,
-            "table": self.folder.table,
-            "directory": self.folder.directory,
-            "nodes": list(self.folder.nodes),
-            "recycledNodes": list(self.folder.recycled_nodes),
-            "group": self.group,
-            "adopted": not self.refusal,
-            "reason": self.refusal,
-            "snapshot": self.chosen.snapshot.to_json_dict() if self.chosen and not self.refusal else None,
-            "passedOver": self.passed_over,
-        }
+POLL_SECONDS = 2.0
+DONE = {Does.CREATE: "created", Does.TAKE_OVER: "taken over", Does.COMMIT: "committed"}
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True, help="Adopt folders of all namespaces.")
-@click.option("--table", default=None, help="Adopt only the folders of this table.")
-@click.option("--group", default=None, help="Group of the new tables; default: one group per bucket key.")
-@click.option("--recycled", is_flag=True, help="Also adopt folders in the recycle bins that no group remembers.")
-@click.option("--dry-run", is_flag=True, help="Print what would be created; create nothing.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Look at folders of all namespaces.")
+@click.option("--table", default=None, help="Look only at the folders of this table.")
+@click.option("--group", default=None, help="Group of created tables; default: one group per bucket key.")
+@click.option("--recycled", is_flag=True, help="Also create tables from folders in the recycle bins.")
+@click.option("--discard", is_flag=True, help="Let the files of folders without a table go instead.")
+@click.option("--yes", is_flag=True, help="Do it; without it the command only shows what it would do.")
+@click.option("--wait-seconds", type=Seconds(), default=600, show_default=True,
+              metavar="SECONDS", help="Stop waiting for the nodes after SECONDS.")  # fmt: skip
 @cluster_options
 @operator_namespace_option
 @output_option
@@ -67,161 +41,259 @@ def adopt(
     table: str | None,
     group: str | None,
     recycled: bool,
-    dry_run: bool,
+    discard: bool,
+    yes: bool,
+    wait_seconds: float,
     target: Target,
     operator_namespace: str,
     output: Format,
 ) -> None:
-    """Recreate lost tables from the files on the nodes.
+    """Take over what the nodes hold after objects were lost.
 
-    Use this after etcd was restored, or after objects were lost. Each folder that belongs to no table becomes a table
-    again, with its newest snapshot whose buckets are all complete on some node. The operator then takes over the files.
-    This command copies and deletes nothing.
+    Use this after etcd was restored to an older state, or after objects were deleted by mistake. A folder without a
+    table becomes a table again, with its newest snapshot whose buckets are all complete on some node. A table whose
+    files are in a folder of another uid gets them. After a restore of etcd, a table gets the commits that are newer
+    than its object. This command copies and deletes nothing.
 
-    The exit code is 1 if the API server refuses a group or a table; the others are adopted all the same. The report
-    says why, and names a group that was made and has no table.
+    Without --yes the command shows what it would do. Folders in the recycle bins were dropped by somebody: they are
+    listed, and adopted only with --recycled.
 
-    A folder in the recycle bins was dropped by somebody, or was recycled before anyone missed its objects. The command
-    lists it. With --recycled it is adopted too, with its newest snapshot; the operator commits that snapshot once it
-    has found every bucket complete.
+    If tables were deleted on purpose, for example with their namespace, --discard lets the files of their folders go:
+    the operator moves the folders to the recycle bins a minute later, and the agents purge them a day after that.
+
+    The exit code is 1 if the API server refuses a group or a table; the others are adopted all the same.
     """
     cluster = target.open()
-    found = fetch_orphans(cluster.connection, operator_namespace).folders
-    wanted = [one for one in found if all_namespaces or one.namespace == cluster.namespace]
-    wanted = [one for one in wanted if table in (None, one.table)]
-    plans = _plans(wanted, group, recycled)
-    for plan in plans:
-        if not plan.refusal and not dry_run:
-            _adopt(cluster, plan, _replicas(plan, plans))
-    write([one.to_json_dict() for one in plans], _text(plans, dry_run), output)
-    failed = sum(one.is_failed for one in plans)
-    if failed:
-        raise CommandFailed(
-            f"{failed} of {counted(len(plans), 'table was', 'tables were')} refused, as the report says; mend that and "
-            "run the command again: it adopts what is left"
-        )
-    if any(not one.is_recycled for one in plans) and all(one.refusal for one in plans):
-        raise CommandFailed("no table was adopted")
-
-
-def _plans(folders: Iterable[OrphanFolder], group: str | None, recycled: bool) -> list[Adopted]:
-    """One per folder. Of several folders of one table's name, the newest snapshot wins; the others stay as they are.
-
-    One that is whole in its place wins over one that lies in the bins.
-    """
-    plans = [_plan(folder, group, recycled) for folder in folders]
-    best: dict[tuple[str, str], Adopted] = {}
-    for plan in plans:
-        key = (plan.folder.namespace, plan.folder.table)
-        other = best.get(key)
-        if plan.chosen and (other is None or _rank(plan) > _rank(other)):
-            best[key] = plan
-    for plan in plans:
-        winner = best.get((plan.folder.namespace, plan.folder.table))
-        if not plan.refusal and plan is not winner and winner is not None:
-            how = "has a newer snapshot" if winner.is_recycled == plan.is_recycled else "that is in its place has one"
-            plan.refusal = f"folder {winner.folder.directory} {how} of the same table"
-    return plans
-
-
-def _rank(plan: Adopted) -> tuple[bool, str, int]:
-    assert plan.chosen is not None
-    return not plan.is_recycled, plan.chosen.snapshot.committed_at, plan.chosen.snapshot.id
-
-
-def _plan(folder: OrphanFolder, group: str | None, recycled: bool) -> Adopted:
-    chosen = folder.chosen
-    if chosen is None and folder.recycled_nodes and folder.snapshots:
-        return _plan_of_recycled(folder, folder.snapshots[0], group, recycled)
-    newer = [one for one in folder.snapshots if chosen is None or one.snapshot.id > chosen.snapshot.id]
-    passed_over = [f"snapshot {one.snapshot.id}: {_why_not(one)}" for one in newer if one is not chosen]
-    if chosen is None:
-        problem = folder.problem or "no snapshot is complete; nodes that are away may have the rest"
-        return Adopted(folder, None, refusal=problem, passed_over=passed_over)
-    return Adopted(folder, chosen, group or group_name(chosen.table_schema), passed_over=passed_over)
-
-
-def _plan_of_recycled(folder: OrphanFolder, newest: OrphanSnapshot, group: str | None, recycled: bool) -> Adopted:
-    """Nobody can say what of it is whole before it is back in its place."""
-    listed = ", ".join(folder.recycled_nodes)
-    if not recycled:
-        refusal = f"it is in the recycle bin of {listed}; to adopt it, unless it was dropped on purpose: --recycled"
-        return Adopted(folder, None, refusal=refusal, is_recycled=True)
-    note = f"snapshot {newest.snapshot.id} comes from the recycle bin of {listed}; its files are not verified yet"
-    return Adopted(folder, newest, group or group_name(newest.table_schema), passed_over=[note], is_recycled=True)
-
-
-def _why_not(snapshot: OrphanSnapshot) -> str:
-    if snapshot.missing_buckets is None:
-        return "not checked; it is in a recycle bin, or a newer one is complete"
-    listed = ", ".join(map(str, snapshot.missing_buckets[:10]))
-    return f"no node has complete buckets {listed}"
-
-
-def group_name(schema: RecycledSchema) -> str:
-    """The group of adopted tables of this bucket key: the same for all of them, however often the command is run."""
-    types = [
-        canonical_type(column.type)
-        for key in schema.bucketed_by
-        for column in schema.columns
-        if column.name.lower() == key.lower()
-    ]
-    text = re.sub(r"[^a-z0-9]+", "-", f"adopted-{'-'.join(types)}-{schema.buckets}".lower())
-    return text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH - 7].rstrip('-')}-{schema.buckets}"
-
-
-def _replicas(plan: Adopted, plans: Sequence[Adopted]) -> int:
-    """As many as the tables of the group have copies; of one in the recycle bins nobody has counted them."""
-    key = (plan.folder.namespace, plan.group)
-    copies = [
-        min(USUAL_COPIES, len(one.folder.nodes)) if one.is_recycled else one.chosen.copies
-        for one in plans
-        if one.chosen and (one.folder.namespace, one.group) == key
-    ]
-    return min(MAX_REPLICAS, max([1, *copies]))
-
-
-def _adopt(cluster: Cluster, plan: Adopted, replicas: int) -> None:
-    """Make the group, unless it is there, and the table; note in the plan why not, if the cluster does not take them.
-
-    Both are tried before, so that no group is made for a table that is refused.
-    """
-    assert plan.chosen is not None
-    namespace, is_group_made = plan.folder.namespace, False
-    group = adopting_group(namespace, plan.group, plan.chosen.table_schema, replicas)
-    table = adopted_table(plan.folder, plan.chosen, plan.group)
-    try:
-        cluster.create(group, dry_run=True)
-        is_made = cluster.create(table, dry_run=True)
-        if is_made:
-            is_group_made = cluster.create(group)
-            is_made = cluster.create(table)
-    except (CommandFailed, HTTPError) as error:
-        plan.refusal, plan.is_failed = said_by(error), True
+    adoption = Adoption(cluster, operator_namespace, None if all_namespaces else cluster.namespace, table)
+    if discard:
+        write(*adoption.discard(yes), output)
+        return
+    if yes:
+        adoption.run(group, recycled, wait_seconds)
     else:
-        plan.refusal = "" if is_made else f"a table {namespace}/{plan.folder.table} exists; drop or rename it first"
-    if plan.refusal and is_group_made:
-        plan.refusal += f"; group {namespace}/{plan.group} was made for it and stays; another run uses it"
+        adoption.steps = adoption_steps(adoption.look(), group, recycled)
+    write([adoption.json(one) for one in adoption.shown], adoption.text(yes), output)
+    adoption.check(yes)
 
 
-def _text(plans: Sequence[Adopted], dry_run: bool) -> str:
-    if not plans:
-        return "every table folder on the nodes belongs to a table, or to one in the recycle bin; nothing to adopt"
-    rows = [
-        [
-            one.folder.namespace,
-            one.folder.table,
-            one.group,
-            one.chosen.snapshot.id if one.chosen else None,
-            one.chosen.snapshot.rows if one.chosen else None,
-            size(one.chosen.snapshot.bytes) if one.chosen else None,
-            len(one.folder.nodes),
-            one.refusal or ("would be adopted" if dry_run else "adopted"),
-        ]
-        for one in plans
-    ]
-    header = ["NAMESPACE", "TABLE", "GROUP", "SNAPSHOT", "ROWS", "BYTES", "NODES", "RESULT"]
-    passed = [f"{one.folder.namespace}/{one.folder.table}: {text}" for one in plans for text in one.passed_over]
-    last = [] if dry_run else ["the operator brings the files in; look at `colocation tables`"]
-    return "\n".join([columns(header, rows), *passed, *last])
+class Adoption:
+    """One run of the command.
 
+    Args:
+        cluster: whose objects are written.
+        operator_namespace: where the operator is asked what the nodes hold.
+        namespace: of the folders; None = all.
+        table: name of the folders' table; None = all.
+
+    ``steps``: as of the last look. ``done``: what was carried out before. ``refused``: folder -> why the cluster did
+    not take its group or table.
+    """
+
+    def __init__(self, cluster: Cluster, operator_namespace: str, namespace: str | None, table: str | None) -> None:
+        self._cluster = cluster
+        self._operator_namespace = operator_namespace
+        self._namespace = namespace
+        self._table = table
+        self.steps: list[AdoptionStep] = []
+        self.done: dict[object, AdoptionStep] = {}
+        self.refused: dict[str, str] = {}
+
+    def look(self) -> Folders:
+        """The folders that are asked for, as the nodes have them now."""
+        found = fetch_folders(self._cluster.connection, self._operator_namespace)
+        return found.model_copy(update={"folders": tuple(filter(self._is_asked_for, found.folders))})
+
+    def _is_asked_for(self, folder: TableFolder) -> bool:
+        return self._namespace in (None, folder.namespace) and self._table in (None, folder.table)
+
+    def run(self, group: str | None, recycled: bool, wait_seconds: float) -> None:
+        """Carry out steps, and look again at what the nodes have then, until nothing is left to do.
+
+        Raises:
+            CommandFailed: nodes have not handed over their folders in time.
+        """
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            self.steps = adoption_steps(self.look(), group, recycled)
+            todo = [one for one in self.steps if one.does and one.folder.path not in self.refused]
+            if not todo:
+                return
+            for step in todo:
+                if step.key not in self.done:  # else the operator has not seen it yet
+                    self._carry_out(step)
+            if time.monotonic() >= deadline:
+                listed = ", ".join(sorted(one.folder.path for one in todo))
+                raise CommandFailed(f"not done after {wait_seconds:g} s: {listed}; run the command again")
+            time.sleep(POLL_SECONDS)
+
+    def _carry_out(self, step: AdoptionStep) -> None:
+        try:
+            match step.does:
+                case Does.CREATE:
+                    self._create(step)
+                case Does.TAKE_OVER:
+                    self._take_over(step)
+                case Does.COMMIT:
+                    self._commit(step)
+        except (CommandFailed, ApiException, HTTPError) as error:
+            if not _is_conflict(error):  # somebody wrote the table meanwhile: it is looked at again
+                self.refused[step.folder.path] = self.refused.get(step.folder.path) or said_by(error)
+            return
+        if step.folder.path not in self.refused:
+            self.done[step.key] = step
+
+    def _create(self, step: AdoptionStep) -> None:
+        """Create the group, unless it exists, and the table. Both are tried before, so that no group is left alone."""
+        namespace = step.folder.namespace
+        group = adopting_group(namespace, step.group, step.schema, replicas_of(step, self.steps))
+        table = adopted_table(step.folder, step.schema, step.group)
+        is_group_made = False
+        try:
+            self._cluster.create(group, dry_run=True)
+            if self._cluster.create(table, dry_run=True):
+                is_group_made = self._cluster.create(group)
+                if self._cluster.create(table):
+                    return
+            problem = f"a table {namespace}/{step.folder.table} exists; drop or rename it first"
+        except (CommandFailed, HTTPError) as error:
+            problem = said_by(error)
+        if is_group_made:
+            problem += f"; group {namespace}/{step.group} was made for it and stays; another run uses it"
+        self.refused[step.folder.path] = problem
+
+    def _take_over(self, step: AdoptionStep) -> None:
+        assert step.table is not None
+        if step.table.adopts != step.folder.uid_digits:
+            table = self._read(step)
+            self._cluster.annotate_table(table, ANNOTATION_ADOPTS, step.folder.uid_digits)
+
+    def _commit(self, step: AdoptionStep) -> None:
+        """As loads do; what was committed since the nodes were asked stays."""
+        assert step.table is not None and step.chosen is not None
+        table = self._read(step)
+        status, problem = salvage(ColocatedTableStatus, table.get("status"))
+        known = step.table.snapshot.manifest if step.table.snapshot else None
+        if problem or (status.snapshot and status.snapshot.manifest != known):
+            raise CommandFailed(problem or "the table was loaded meanwhile; run the command again")
+        spec = ColocatedTableSpec.model_validate(table["spec"], extra="ignore")
+        replaced = (status.snapshot,) if status.snapshot else ()
+        snapshot = step.chosen.snapshot
+        history = retained_history(snapshot, replaced + status.history, spec.retention, datetime.now(UTC))
+        written = {"snapshot": snapshot.to_json_dict(), "history": [one.to_json_dict() for one in history]}
+        self._cluster.commit(table, written)
+
+    def _read(self, step: AdoptionStep) -> dict[str, object]:
+        assert step.table is not None
+        table = self._cluster.read_table(step.table.namespace, step.table.name)
+        if table_directory(step.table.name, table["metadata"]["uid"]) != step.table.directory:
+            raise CommandFailed(f"table {step.table.namespace}/{step.table.name} was made anew; run the command again")
+        return table
+
+    # Folders whose tables were deleted on purpose
+
+    def discard(self, yes: bool) -> tuple[list[dict[str, object]], str]:
+        """Let the files of folders without a table go; for programs and for people.
+
+        The folders are named by an annotation of each Node where they are. A folder's name holds its table's uid, so
+        the annotation never holds for another table.
+        """
+        found = fetch_folders(self._cluster.connection, self._operator_namespace)
+        own = {(one.namespace, one.directory) for one in found.tables}
+        lost = [one for one in found.folders if (one.namespace, one.directory) not in own and one.nodes_in_place]
+        wanted = [one for one in lost if self._is_asked_for(one)]
+        if yes:
+            self._name_on_nodes(lost, wanted)
+        result = [
+            {"namespace": one.namespace, "table": one.table, "directory": one.directory,
+             "nodes": list(one.nodes_in_place), "discarded": yes}
+            for one in wanted
+        ]  # fmt: skip
+        if not wanted:
+            return result, "every table folder on the nodes belongs to a table; nothing to discard"
+        header = ["NAMESPACE", "TABLE", "FOLDER", "LAST COMMIT", "ROWS", "BYTES", "NODES"]
+        last = "nothing is discarded yet: to let these files go, add --yes; to keep them, leave --discard out"
+        if yes:
+            last = "the operator moves the folders to the recycle bins in a minute; a day later they are purged"
+        return result, f"{columns(header, [_discard_row(one) for one in wanted])}\n\n{last}"
+
+    def _name_on_nodes(self, lost: Sequence[TableFolder], wanted: Sequence[TableFolder]) -> None:
+        """Beside the folders that a Node names already, as long as they are there."""
+        named = {node["metadata"]["name"]: _named(node["metadata"]) for node in self._cluster.nodes()}
+        for node in sorted({node for one in wanted for node in one.nodes_in_place}):
+            there = {one.path for one in lost if node in one.nodes_in_place}
+            paths = {one.path for one in wanted if node in one.nodes_in_place} | (there & named.get(node, set()))
+            self._cluster.annotate_node(node, ANNOTATION_DISCARDED_FOLDERS, " ".join(sorted(paths)))
+
+    # What is shown
+
+    @property
+    def shown(self) -> list[AdoptionStep]:
+        """What was done, and what is left."""
+        left = [one for one in self.steps if one.key not in self.done]
+        return [*self.done.values(), *left]
+
+    def json(self, step: AdoptionStep) -> dict[str, object]:
+        """For programs."""
+        folder, path = step.folder, step.folder.path
+        return {
+            "namespace": folder.namespace,
+            "table": folder.table,
+            "directory": folder.directory,
+            "nodes": list(folder.nodes),
+            "recycledNodes": list(folder.recycled_nodes),
+            "action": step.does.value,
+            "done": step.key in self.done,
+            "group": step.group,
+            "reason": self.refused.get(path, step.reason),
+            "snapshot": step.chosen.snapshot.to_json_dict() if step.chosen else None,
+            "passedOver": list(step.passed_over),
+        }
+
+    def text(self, yes: bool) -> str:
+        """For people."""
+        if not self.shown:
+            return "every table folder on the nodes belongs to a table, or to one in the recycle bin; nothing to adopt"
+        rows = [self._row(one) for one in self.shown]
+        header = ["NAMESPACE", "TABLE", "FOLDER", "SNAPSHOT", "ROWS", "BYTES", "NODES", "RESULT"]
+        named = [(f"{one.folder.namespace}/{one.folder.table}", one) for one in self.shown]
+        passed = [f"{name}: {text}" for name, one in named for text in one.passed_over]
+        last = [] if yes or not any(one.does for one in self.shown) else ["nothing is changed yet: to do it, add --yes"]
+        return "\n".join([columns(header, rows), *passed, *last])
+
+    def _row(self, step: AdoptionStep) -> list[object]:
+        folder, path = step.folder, step.folder.path
+        newest = step.chosen.snapshot if step.chosen else None
+        result = f"would {step.does}" if step.does else ""
+        if step.key in self.done:
+            result = DONE[step.does]
+        result += f" in group {step.group}" if step.group else ""
+        reason = self.refused.get(path, step.reason)
+        result = f"{result}: {reason}" if result and reason else result or reason
+        counts = [newest.id, newest.rows, size(newest.bytes)] if newest else [None, None, None]
+        return [folder.namespace, folder.table, folder.directory, *counts, len(folder.nodes), result]
+
+    def check(self, yes: bool) -> None:
+        """Fail if the cluster refused anything.
+
+        Raises:
+            CommandFailed: it did.
+        """
+        if yes and self.refused:
+            raise CommandFailed(
+                f"{counted(len(self.refused), 'folder was', 'folders were')} refused, as the report says; mend that "
+                "and run the command again: it adopts what is left"
+            )
+
+
+def _is_conflict(error: Exception) -> bool:
+    return isinstance(error, ApiException) and error.status == HTTP_CONFLICT
+
+
+def _discard_row(folder: TableFolder) -> list[object]:
+    newest = folder.snapshots[0].snapshot if folder.snapshots else None
+    counts = [newest.committed_at, newest.rows, size(newest.bytes)] if newest else [None, None, None]
+    return [folder.namespace, folder.table, folder.directory, *counts, len(folder.nodes_in_place)]
+
+
+def _named(metadata: dict[str, dict[str, str]]) -> set[str]:
+    return set((metadata.get("annotations") or {}).get(ANNOTATION_DISCARDED_FOLDERS, "").split())

@@ -1,15 +1,18 @@
-"""`adopt`, over a cluster in memory and what the operator tells of the nodes."""
+"""`adopt`, over a cluster in memory and what the operator reports of the nodes."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
 from colocation.cli.errors import CommandFailed
 from colocation.cli.recover import adopt as command
-from colocation.model.adoption import OrphanFolder, Orphans, OrphanSnapshot, adoption_from
+from colocation.model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
 from colocation.model.agent import RecycledSchema
+from colocation.model.names import ANNOTATION_DISCARDED_FOLDERS, table_directory
 from colocation.model.table import Column, TableSnapshot
 
 from ..conftest import FakeCluster, Run
@@ -17,34 +20,58 @@ from ..conftest import FakeCluster, Run
 REFUSED = {("ColocatedTable", "secret"), ("ColocationGroup", "forbidden")}
 LOST = {("ColocatedTable", "unlucky")}
 """The API server goes away between the trial and the real thing."""
-SCHEMA = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=8)
+COLUMNS = (Column(name="k", type="bigint"),)
+SCHEMA = RecycledSchema(columns=COLUMNS, bucketed_by=("k",), buckets=8)
+UID = "0a1b2c3d-0000"
+Json = dict[str, Any]
 
 
-def snapshot(number: int, missing: tuple[int, ...] | None = (), copies: int = 2, **schema: Any) -> OrphanSnapshot:
+def snapshot(number: int, missing: tuple[int, ...] | None = (), copies: int = 2, **schema: Any) -> FolderSnapshot:
     taken = TableSnapshot(
         id=number, manifest=f"sha256:{number:064x}", committed_at=f"2026-11-{number:02}T00:00:00Z", rows=10, bytes=2048
     )
-    return OrphanSnapshot(
-        uid="0a1b2c3d-0000", snapshot=taken, table_schema=SCHEMA.model_copy(update=schema), nodes=("node-1",),
-        missing_buckets=missing, copies=copies,
+    return FolderSnapshot(
+        snapshot=taken, table_schema=SCHEMA.model_copy(update=schema), nodes=("node-1",), missing_buckets=missing,
+        copies=copies,
     )  # fmt: skip
 
 
-def folder(table: str, *snapshots: OrphanSnapshot, namespace: str = "shop", uid: str = "0a1b2c3d") -> OrphanFolder:
-    return OrphanFolder(
+def folder(table: str, *snapshots: FolderSnapshot, namespace: str = "shop", uid: str = "0a1b2c3d") -> TableFolder:
+    return TableFolder(
         namespace=namespace, directory=f"{table}-{uid}", table=table, nodes=("node-1", "node-2"), snapshots=snapshots
     )
 
 
-@pytest.fixture
-def made(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is created; a table or group of a name that exists is not, and one of a refused name is refused."""
-    objects: list[dict[str, Any]] = []
-    names = {("ColocatedTable", "taken")}
+class Nodes:
+    """What the operator reports, and what the command has written by then."""
 
-    def create(body: dict[str, Any], *, dry_run: bool = False) -> bool:
+    def __init__(self) -> None:
+        self.see: Callable[[], Folders] = Folders
+        self.made: list[Json] = []
+        self.tables: dict[str, Json] = {}
+        self.annotated: list[tuple[str, str, str]] = []
+        self.committed: list[Json] = []
+        self.named: dict[str, str] = {}
+        self.conflicts = 0
+
+    @property
+    def adopted(self) -> dict[str, str]:
+        """Table that was created -> whose folder it takes over."""
+        tables = [one["metadata"] for one in self.made if one["kind"] == "ColocatedTable"]
+        return {one["name"]: one["annotations"]["colocation.dev/adopts"] for one in tables}
+
+    def hold(self, *folders: TableFolder, tables: tuple[NamedTable, ...] = ()) -> None:
+        """Until their tables are created."""
+        self.see = lambda: Folders(
+            folders=tuple(one for one in folders if self.adopted.get(one.table) != one.uid_digits), tables=tables
+        )
+
+    # The cluster
+
+    def create(self, body: Json, *, dry_run: bool = False) -> bool:
         key = body["kind"], body["metadata"]["name"]
-        if key in names:
+        names = {(one["kind"], one["metadata"]["name"]) for one in self.made}
+        if key in names | {("ColocatedTable", "taken")}:
             return False
         if key in REFUSED:
             raise CommandFailed(f"{key[0]} {key[1]} is refused: quota")
@@ -52,171 +79,241 @@ def made(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> list[dict[str
             return True
         if key in LOST:
             raise ProtocolError("connection reset")
-        names.add(key)
-        objects.append(body)
+        self.made.append(body)
         return True
 
-    monkeypatch.setattr(cluster, "create", create, raising=False)
-    return objects
+    def read_table(self, namespace: str, name: str) -> Json:
+        return self.tables[name]
+
+    def annotate_table(self, table: Json, annotation: str, value: str) -> None:
+        self.annotated.append((table["metadata"]["name"], annotation, value))
+
+    def commit(self, table: Json, status: Json) -> None:
+        if self.conflicts:
+            self.conflicts -= 1
+            raise ApiException(status=409)
+        self.committed.append(status)
+
+    def nodes(self) -> list[Json]:
+        return [
+            {"metadata": {"name": name, "annotations": {ANNOTATION_DISCARDED_FOLDERS: text}}}
+            for name, text in self.named.items()
+        ]
+
+    def annotate_node(self, node: str, annotation: str, text: str) -> None:
+        assert annotation == ANNOTATION_DISCARDED_FOLDERS
+        self.named[node] = text
 
 
-def found(monkeypatch: pytest.MonkeyPatch, *folders: OrphanFolder) -> None:
-    monkeypatch.setattr(command, "fetch_orphans", lambda connection, namespace: Orphans(folders=folders))
+@pytest.fixture
+def nodes(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Nodes:
+    found = Nodes()
+    for name in ("create", "read_table", "annotate_table", "commit", "nodes", "annotate_node"):
+        monkeypatch.setattr(cluster, name, getattr(found, name), raising=False)
+    monkeypatch.setattr(command, "fetch_folders", lambda connection, namespace: found.see())
+    monkeypatch.setattr(command, "POLL_SECONDS", 0)
+    return found
 
 
-def test_tables_are_made_in_one_group_per_bucket_key(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+# Tables that are missing
+
+
+def test_tables_are_created_in_one_group_per_bucket_key(run: Run, nodes: Nodes) -> None:
     """The group has as many replicas as there are copies; the tables say whose files they take over."""
     two_keys = {"columns": (Column(name="a", type="int"), Column(name="b", type="string")), "bucketed_by": ("a", "b")}
-    found(
-        monkeypatch,
+    nodes.hold(
         folder("orders", snapshot(3, copies=3)),
         folder("lines", snapshot(2), uid="11111111"),
         folder("wide", snapshot(1, **two_keys), uid="22222222"),
         folder("foreign", snapshot(1), namespace="lake"),
     )
-    done = run("adopt", "-o", "json")
+    done = run("adopt", "--yes", "-o", "json")
     assert done.exit_code == 0
-    assert [(one["table"], one["group"], one["adopted"]) for one in json.loads(done.stdout)] == [
-        ("orders", "adopted-bigint-8", True),
-        ("lines", "adopted-bigint-8", True),
-        ("wide", "adopted-int-string-8", True),
+    assert [(one["table"], one["group"], one["action"], one["done"]) for one in json.loads(done.stdout)] == [
+        ("orders", "adopted-bigint-8", "create table", True),
+        ("lines", "adopted-bigint-8", "create table", True),
+        ("wide", "adopted-int-string-8", "create table", True),
     ]
-    groups = {body["metadata"]["name"]: body["spec"] for body in made if body["kind"] == "ColocationGroup"}
+    groups = {body["metadata"]["name"]: body["spec"] for body in nodes.made if body["kind"] == "ColocationGroup"}
     assert groups == {
         "adopted-bigint-8": {"bucketKey": ["bigint"], "buckets": 8, "replicas": 3, "deletionPolicy": "Retain"},
         "adopted-int-string-8": {
             "bucketKey": ["int", "string"], "buckets": 8, "replicas": 2, "deletionPolicy": "Retain",
         },
     }  # fmt: skip
-    table = next(body for body in made if body["metadata"]["name"] == "orders")
-    annotations = table["metadata"]["annotations"]
-    assert annotations["colocation.dev/recovers"] == "0a1b2c3d-0000"
-    adoption = adoption_from(annotations["colocation.dev/adopts"])
-    assert adoption is not None and adoption.snapshot.id == 3
+    assert nodes.adopted == {"orders": "0a1b2c3d", "lines": "11111111", "wide": "22222222"}
+    table = next(body for body in nodes.made if body["metadata"]["name"] == "orders")
     assert table["spec"]["colocateWith"] == "adopted-bigint-8"
 
 
-def test_what_is_passed_over_is_said(run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest snapshot that is whole is taken, and nothing where none is."""
-    found(monkeypatch, folder("orders", snapshot(3, missing=(4,)), snapshot(2)), folder("bare", snapshot(1, (0,))))
-    done = run("adopt")
-    assert done.exit_code == 0
+def test_without_yes_nothing_is_changed(run: Run, nodes: Nodes) -> None:
+    """It says what would be done, in which group, and what is passed over."""
+    nodes.hold(folder("orders", snapshot(3, missing=(4,)), snapshot(2)), folder("lines", snapshot(3), uid="11111111"))
+    done = run("adopt", "--table", "orders", "--group", "sales")
+    assert done.exit_code == 0 and nodes.made == []
+    assert "would create table in group sales" in done.stdout and "add --yes" in done.stdout
     assert "shop/orders: snapshot 3: no node has complete buckets 4" in done.stdout
-    assert "no snapshot is complete" in done.stdout
-    assert [body["metadata"]["name"] for body in made if body["kind"] == "ColocatedTable"] == ["orders"]
+    assert "lines" not in done.stdout
 
 
-def test_dry_run_makes_nothing(run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what would be made, and in which group when one is named."""
-    found(monkeypatch, folder("orders", snapshot(3)), folder("lines", snapshot(3), uid="11111111"))
-    done = run("adopt", "--dry-run", "--table", "orders", "--group", "sales")
-    assert done.exit_code == 0 and made == []
-    assert "would be adopted" in done.stdout and "sales" in done.stdout and "lines" not in done.stdout
+def test_folders_in_the_recycle_bins_are_adopted_on_request(run: Run, nodes: Nodes) -> None:
+    """Somebody may have dropped the table for good; to leave it alone is no failure."""
+    binned = folder("orders", snapshot(3, missing=None)).model_copy(update={"recycled_nodes": ("node-1", "node-2")})
+    nodes.hold(binned)
+    done = run("adopt", "--yes")
+    assert (done.exit_code, nodes.made) == (0, []) and "recycle bin of node-1, node-2" in done.stdout
+    assert run("adopt", "--yes", "--recycled").exit_code == 0
+    assert nodes.adopted == {"orders": "0a1b2c3d"}
 
 
-def test_of_two_folders_of_a_table_the_newer_is_taken(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The table had been dropped and made anew before all was lost."""
-    found(monkeypatch, folder("orders", snapshot(9)), folder("orders", snapshot(12), uid="11111111"))
-    results = json.loads(run("adopt", "-o", "json").stdout)
-    assert [(one["directory"], one["adopted"]) for one in results] == [
-        ("orders-0a1b2c3d", False),
-        ("orders-11111111", True),
-    ]
-
-
-def test_table_that_exists_is_not_touched(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing was adopted, so the command fails and says why."""
-    found(monkeypatch, folder("taken", snapshot(3)))
-    done = run("adopt")
+def test_table_that_exists_is_not_touched(run: Run, nodes: Nodes) -> None:
+    """It was created since the operator looked."""
+    nodes.hold(folder("taken", snapshot(3)))
+    done = run("adopt", "--yes")
     assert done.exit_code == 1
     assert "a table shop/taken exists; drop or rename it first" in done.stdout
 
 
-def test_a_refused_table_does_not_hinder_the_others(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_table_does_not_hinder_the_others(run: Run, nodes: Nodes) -> None:
     """Each is reported, the exit code is 1, and no group is made that has no table."""
     other = {"columns": (Column(name="k", type="string"),)}
-    found(monkeypatch, folder("secret", snapshot(3, **other)), folder("orders", snapshot(3), uid="11111111"))
-    done = run("adopt", "-o", "json")
+    nodes.hold(folder("secret", snapshot(3, **other)), folder("orders", snapshot(3), uid="11111111"))
+    done = run("adopt", "--yes", "-o", "json")
     assert done.exit_code == 1
-    assert [(one["table"], one["adopted"], one["reason"]) for one in json.loads(done.stdout)] == [
-        ("secret", False, "ColocatedTable secret is refused: quota"), ("orders", True, ""),
+    assert [(one["table"], one["done"], one["reason"]) for one in json.loads(done.stdout)] == [
+        ("orders", True, ""), ("secret", False, "ColocatedTable secret is refused: quota"),
     ]  # fmt: skip
-    assert "1 of 2 tables were refused" in done.stderr
-    assert [body["metadata"]["name"] for body in made] == ["adopted-bigint-8", "orders"]
+    assert "1 folder was refused" in done.stderr
+    assert [body["metadata"]["name"] for body in nodes.made] == ["adopted-bigint-8", "orders"]
 
 
-def test_a_refused_group_is_reported(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_group_is_reported(run: Run, nodes: Nodes) -> None:
     """As its tables' refusal."""
-    found(monkeypatch, folder("orders", snapshot(3)), folder("lines", snapshot(3), uid="11111111"))
-    done = run("adopt", "--group", "forbidden")
-    assert (done.exit_code, made) == (1, [])
+    nodes.hold(folder("orders", snapshot(3)), folder("lines", snapshot(3), uid="11111111"))
+    done = run("adopt", "--yes", "--group", "forbidden")
+    assert (done.exit_code, nodes.made) == (1, [])
     assert done.stdout.count("ColocationGroup forbidden is refused: quota") == 2
 
 
-def test_a_group_that_is_left_without_its_table_is_said(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_that_is_left_without_its_table_is_named(run: Run, nodes: Nodes) -> None:
     """Where the API server goes away in between, nothing else is possible."""
-    found(monkeypatch, folder("unlucky", snapshot(3)), folder("orders", snapshot(3), uid="11111111"))
-    done = run("adopt")
+    nodes.hold(folder("unlucky", snapshot(3)), folder("orders", snapshot(3), uid="11111111"))
+    done = run("adopt", "--yes")
     assert done.exit_code == 1
     assert "group shop/adopted-bigint-8 was made for it and stays; another run uses it" in done.stdout
-    assert [body["metadata"]["name"] for body in made] == ["adopted-bigint-8", "orders"]
+    assert [body["metadata"]["name"] for body in nodes.made] == ["adopted-bigint-8", "orders"]
 
 
-def test_nothing_to_adopt(run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_to_adopt(run: Run, nodes: Nodes) -> None:
     """Which is no failure."""
-    found(monkeypatch)
-    done = run("adopt", "--all-namespaces")
+    done = run("adopt", "--all-namespaces", "--yes")
     assert done.exit_code == 0 and "nothing to adopt" in done.stdout
 
 
-def binned(table: str, *snapshots: OrphanSnapshot, **where: str) -> OrphanFolder:
-    return folder(table, *snapshots, **where).model_copy(update={"recycled_nodes": ("node-1", "node-2")})
+def test_the_command_ends_when_nodes_do_not_hand_over_their_folders(run: Run, nodes: Nodes) -> None:
+    """It names them; another run goes on."""
+    nodes.see = lambda: Folders(folders=(folder("orders", snapshot(3)),))
+    done = run("adopt", "--yes", "--wait-seconds", "0")
+    assert done.exit_code == 1 and "not done after 0 s: shop/orders-0a1b2c3d" in done.stderr
+    assert nodes.adopted == {"orders": "0a1b2c3d"}
 
 
-def test_folders_in_the_recycle_bins_are_listed_and_left_alone(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Somebody may have dropped the table for good; that is no failure."""
-    found(monkeypatch, binned("orders", snapshot(3, missing=None)))
-    done = run("adopt")
-    assert done.exit_code == 0 and made == []
-    assert "it is in the recycle bin of node-1, node-2; to adopt it, unless it was dropped on purpose" in done.stdout
+# Tables that exist
 
 
-def test_a_folder_in_the_recycle_bins_is_adopted_when_that_is_asked_for(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With its newest snapshot, and two replicas: nobody has looked at its files."""
-    found(monkeypatch, binned("orders", snapshot(3, missing=None, copies=0), snapshot(2, missing=None, copies=0)))
-    done = run("adopt", "--recycled")
+def living(**fields: Any) -> NamedTable:
+    known = {"columns": COLUMNS, "snapshot": snapshot(2).snapshot, **fields}
+    return NamedTable(namespace="shop", name="orders", directory=table_directory("orders", UID), **known)
+
+
+def stored(uid: str = UID, number: int = 2) -> Json:
+    columns = [{"name": "k", "type": "bigint"}]
+    return {
+        "metadata": {"namespace": "shop", "name": "orders", "uid": uid, "resourceVersion": "7"},
+        "spec": {"columns": columns, "bucketedBy": ["k"], "retention": {"seconds": 10**9, "snapshots": 10}},
+        "status": {"snapshot": snapshot(number).snapshot.to_json_dict()},
+    }
+
+
+def test_a_table_takes_over_a_folder_and_gets_its_commits(run: Run, nodes: Nodes) -> None:
+    """First one, then the other; the snapshot that it had stays in its history. A conflict is tried again."""
+    nodes.tables["orders"], nodes.conflicts = stored(), 1
+    other, own = folder("orders", snapshot(2), uid="11111111"), folder("orders", snapshot(4), snapshot(3), snapshot(2))
+
+    def see() -> Folders:
+        if not nodes.annotated:
+            return Folders(folders=(other,), tables=(living(),), etcd_restored=True)
+        newest = snapshot(4 if nodes.committed else 2).snapshot
+        table = living(is_whole=True, adopts="11111111", snapshot=newest)
+        return Folders(folders=(own,), tables=(table,), etcd_restored=True)
+
+    nodes.see = see
+    done = run("adopt", "--yes", "-o", "json")
     assert done.exit_code == 0
-    assert "snapshot 3 comes from the recycle bin of node-1, node-2; its files are not verified" in done.stdout
-    [group, table] = made
-    assert group["spec"]["replicas"] == 2
-    adoption = adoption_from(table["metadata"]["annotations"]["colocation.dev/adopts"])
-    assert adoption is not None and adoption.snapshot.id == 3
+    assert nodes.annotated == [("orders", "colocation.dev/adopts", "11111111")]
+    [status] = nodes.committed
+    assert (status["snapshot"]["id"], [one["id"] for one in status["history"]]) == (4, [2])
+    assert [(one["action"], one["done"]) for one in json.loads(done.stdout)] == [
+        ("take over folder", True), ("commit snapshot", True),
+    ]  # fmt: skip
 
 
-def test_a_folder_in_its_place_is_preferred_to_one_in_the_bins(
-    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one in the bin is of a table of the same name that was dropped, however new its snapshot is."""
-    found(monkeypatch, binned("orders", snapshot(9, missing=None), uid="11111111"), folder("orders", snapshot(3)))
-    results = json.loads(run("adopt", "--recycled", "-o", "json").stdout)
-    assert [(one["directory"], one["adopted"]) for one in results] == [
-        ("orders-11111111", False),
-        ("orders-0a1b2c3d", True),
-    ]
-    assert results[0]["reason"] == "folder orders-0a1b2c3d that is in its place has one of the same table"
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        pytest.param(stored(number=3), "the table was loaded meanwhile", id="loaded since the nodes were asked"),
+        pytest.param(stored(uid="99999999-new"), "was made anew", id="another table of the name"),
+        pytest.param({**stored(), "status": {"snapshot": 7}}, "status.snapshot", id="its status cannot be read"),
+    ],
+)
+def test_a_table_that_changed_gets_no_commit(run: Run, nodes: Nodes, table: Json, problem: str) -> None:
+    """What was acknowledged since is never replaced."""
+    nodes.tables["orders"] = table
+    known = (living(is_whole=True),)
+    nodes.see = lambda: Folders(folders=(folder("orders", snapshot(4), snapshot(2)),), tables=known, etcd_restored=True)
+    done = run("adopt", "--yes", "-o", "json")
+    assert (done.exit_code, nodes.committed) == (1, [])
+    assert problem in json.loads(done.stdout)[0]["reason"]
+
+
+# Tables that were deleted on purpose
+
+ORDERS, LINES = folder("orders", snapshot(3)), folder("lines", snapshot(2), uid="11111111")
+FOREIGN = folder("orders", snapshot(1), namespace="lake")
+
+
+def test_folders_to_discard_are_listed(run: Run, nodes: Nodes) -> None:
+    """Those of the namespace, with what is in them, and none that a table has."""
+    own = NamedTable(namespace="shop", name="kept", directory="kept-22222222")
+    nodes.hold(ORDERS, LINES, FOREIGN, folder("kept", snapshot(1), uid="22222222"), tables=(own,))
+    done = run("adopt", "--discard")
+    assert (done.exit_code, nodes.named) == (0, {})
+    for part in ("orders-0a1b2c3d", "2026-11-03T00:00:00Z", "2.0 KiB", "nothing is discarded yet", "add --yes"):
+        assert part in done.stdout
+    assert done.stdout.count("orders-0a1b2c3d") == 1 and "kept-22222222" not in done.stdout
+
+
+def test_each_node_names_the_folders_that_go_there(run: Run, nodes: Nodes) -> None:
+    """What is in a recycle bin goes by itself."""
+    nodes.hold(ORDERS, LINES.model_copy(update={"recycled_nodes": ("node-2",)}), FOREIGN)
+    done = run("adopt", "--discard", "--yes", "-o", "json")
+    assert nodes.named == {"node-1": "shop/lines-11111111 shop/orders-0a1b2c3d", "node-2": "shop/orders-0a1b2c3d"}
+    assert [(one["directory"], one["nodes"], one["discarded"]) for one in json.loads(done.stdout)] == [
+        ("orders-0a1b2c3d", ["node-1", "node-2"], True), ("lines-11111111", ["node-1"], True),
+    ]  # fmt: skip
+
+
+def test_what_was_discarded_before_stays_so_while_it_is_there(run: Run, nodes: Nodes) -> None:
+    """A folder that is gone is not named any longer."""
+    nodes.named["node-1"] = "lake/orders-0a1b2c3d lake/gone-22222222"
+    nodes.hold(ORDERS, LINES, FOREIGN)
+    run("adopt", "--discard", "--table", "orders", "--yes")
+    assert nodes.named["node-1"] == "lake/orders-0a1b2c3d shop/orders-0a1b2c3d"
+
+
+def test_nothing_to_discard(run: Run, nodes: Nodes) -> None:
+    """Of another namespace, or in the recycle bins only."""
+    nodes.hold(FOREIGN, ORDERS.model_copy(update={"recycled_nodes": ORDERS.nodes}))
+    done = run("adopt", "--discard", "--yes")
+    assert (done.exit_code, nodes.named) == (0, {})
+    assert "nothing to discard" in done.stdout

@@ -1,15 +1,18 @@
-"""What the operator finds in folders that no table has."""
+"""What the operator finds in the folders of lost tables and of tables that may lack commits."""
 
 from dataclasses import replace
 
+import pytest
+
 from colocation.agentclient import AgentError, NotFound
-from colocation.controller.orphans import orphan_paths, orphans_of
-from colocation.model.agent import FolderManifests, ManifestSummary, RecycledSchema, TableReport
+from colocation.controller.folders import folder_paths, folders_of
+from colocation.model.agent import DiskReport, FolderManifests, ManifestSummary, RecycledSchema, TableReport
 from colocation.model.group import RecycledTable
 from colocation.model.table import Column
 from colocation.state.agent_view import AgentView
+from colocation.state.observation import Observation
 
-from ..reconcile.scenes import NODES, agent_view, observe, settled_group, settled_table
+from ..reconcile.scenes import NODES, agent_view, held_by, observe, settled_group, settled_table
 from ..state.objects import NOW, agent, bucket
 
 SCHEMA = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=2)
@@ -52,7 +55,7 @@ class Agent:
 
 
 def lying(records: tuple[RecycledTable, ...] = (), silent: str = "") -> dict[str, dict[str, str]]:
-    return orphan_paths(observation(records, silent))
+    return folder_paths(observation(records, silent))
 
 
 def observation(records: tuple[RecycledTable, ...] = (), silent: str = ""):  # type: ignore[no-untyped-def]
@@ -67,7 +70,7 @@ def observation(records: tuple[RecycledTable, ...] = (), silent: str = ""):  # t
     return observe(group, (table,), views, agents=agents)
 
 
-def test_only_folders_that_nobody_knows_are_orphans() -> None:
+def test_folders_that_no_table_has_and_no_group_remembers_are_looked_into() -> None:
     """Not those of tables, nor those that a group remembers as dropped; agents that are silent are not asked."""
     assert {path: set(agents) for path, agents in lying().items()} == {FOLDER: set(NODES)}
     assert set(lying(silent="node-2")[FOLDER]) == {"node-1", "node-3"}
@@ -85,7 +88,7 @@ async def test_newest_snapshot_that_is_whole_is_chosen() -> None:
         "https://10.0.0.2:8440": Agent({"b" * 64: {0: "complete", 1: "complete"}}, whole, old),
         "https://10.0.0.3:8440": Agent({}),
     }
-    [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
+    [folder] = (await folders_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
     assert (folder.namespace, folder.table, folder.nodes) == ("shop", "orders", NODES)
     assert [(one.snapshot.id, one.missing_buckets, one.copies) for one in folder.snapshots] == [
         (3, (1,), 1),
@@ -100,18 +103,8 @@ async def test_newest_snapshot_that_is_whole_is_chosen() -> None:
 async def test_manifest_of_another_table_is_not_taken() -> None:
     """A loader may put any manifest into a folder; only those of the folder's own table count."""
     agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(9, "f", table="lines")) for number in (1, 2, 3)}
-    [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
+    [folder] = (await folders_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
     assert folder.snapshots == () and "no manifest in it can be read" in folder.problem
-
-
-async def test_manifest_of_the_table_before_is_taken_for_the_folders_own() -> None:
-    """A table that was brought back, and not loaded since, has no other."""
-    held: dict[int, str | None] = {0: "complete", 1: "complete"}
-    before = summary(9, "f", uid="ffffffff-0")
-    agents = {f"https://10.0.0.{number}:8440": Agent({"f" * 64: held}, before) for number in (1, 2, 3)}
-    [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
-    assert folder.chosen is not None
-    assert (folder.chosen.snapshot.id, folder.chosen.uid) == (9, FOLDER.rpartition("-")[2])
 
 
 async def test_it_says_on_which_nodes_a_folder_lies_in_the_bin() -> None:
@@ -123,5 +116,70 @@ async def test_it_says_on_which_nodes_a_folder_lies_in_the_bin() -> None:
     views = {**seen.agent_views, "node-3": replace(seen.agent_views["node-3"], report=moved)}
     agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(1, "a")) for number in (1, 2, 3)}
     seen = replace(seen, agent_views=views)
-    [folder] = (await orphans_of(seen, agents.__getitem__)).folders  # type: ignore[arg-type]
+    [folder] = (await folders_of(seen, agents.__getitem__)).folders  # type: ignore[arg-type]
     assert (folder.nodes, folder.recycled_nodes) == (NODES, ("node-3",))
+
+
+@pytest.mark.parametrize(("reason", "is_listed"), [("DiskFull", True), ("DiskReadOnly", False), ("DiskFailing", False)])
+def test_a_disk_that_takes_no_writes_hands_over_nothing(reason: str, is_listed: bool) -> None:
+    """The command would wait for it."""
+    seen = observation()
+    known = seen.agent_views["node-2"]
+    assert known.report is not None
+    view = replace(known, report=known.report.model_copy(update={"disk": DiskReport(id="0" * 16, reason=reason)}))
+    paths = folder_paths(replace(seen, agent_views={**seen.agent_views, "node-2": view}))
+    assert ("node-2" in paths[FOLDER]) is is_listed
+
+
+LINES = settled_table("lines")
+OF_LINES = f"shop/{LINES.directory}"
+
+
+def with_lines(adopts: str = "", committed: bool = True) -> Observation:
+    """Table ``lines`` is on all nodes, and may be one that the command has created."""
+    table = replace(LINES, adopts=adopts)
+    if not committed:
+        table = replace(table, status=table.status.model_copy(update={"snapshot": None}))
+    group = settled_group((table,))
+    views = {name: agent_view(group, (table,), [held_by(name, table)]) for name in NODES}
+    agents = tuple(agent(name, f"10.0.0.{number}") for number, name in enumerate(NODES, start=1))
+    return observe(group, (table,), views, agents=agents)
+
+
+def test_tables_are_looked_into_where_they_may_lack_commits() -> None:
+    """After a restore of etcd all of them; else the ones that the command creates."""
+    assert folder_paths(with_lines()) == {}
+    assert folder_paths(with_lines(adopts="0a1b2c3d")) == {}
+    assert set(folder_paths(with_lines(), etcd_restored=True)) == {OF_LINES}
+    assert set(folder_paths(with_lines(adopts="0a1b2c3d", committed=False))) == {OF_LINES}
+
+
+async def test_only_snapshots_after_the_committed_one_are_verified() -> None:
+    """Of a thousand tables most have none; the table's own files count as in their place."""
+    committed = LINES.status.snapshot
+    assert committed is not None
+    held: dict[int, str | None] = {0: "complete", 1: "complete"}
+    newer, own = summary(committed.id + 1, "e", table="lines"), summary(committed.id, "d", table="lines")
+    manifests = {"e" * 64: held, "d" * 64: held}
+    agents = {f"https://10.0.0.{number}:8440": Agent(manifests, own, newer) for number in (1, 2, 3)}
+    found = await folders_of(with_lines(), agents.__getitem__, etcd_restored=True)  # type: ignore[arg-type]
+    [folder], [table] = found.folders, found.tables
+    assert [(one.snapshot.id, one.is_whole) for one in folder.snapshots] == [
+        (committed.id + 1, True), (committed.id, False),
+    ]  # fmt: skip
+    assert (folder.nodes_in_place, table.snapshot, table.is_whole) == (NODES, committed, True)
+    assert found.etcd_restored and all(one.verified == ["e"] for one in agents.values())
+
+
+async def test_a_table_that_comes_back_is_told_with_the_snapshot_that_its_group_remembers() -> None:
+    """Of which no node has a file: it may take over a folder of its name."""
+    lost = replace(LINES, recovers=UID, status=LINES.status.model_copy(update={"snapshot": None}))
+    record = RecycledTable(namespace="shop", name="lines", uid=UID, deleted_at=TIME, purge_at=TIME,
+                           snapshot=LINES.status.snapshot)  # fmt: skip
+    group = settled_group((), (record,))
+    folder = "shop/lines-77777777"
+    views = {name: agent_view(group, (lost,), (), (folder,)) for name in NODES}
+    agents = tuple(agent(name, f"10.0.0.{number}") for number, name in enumerate(NODES, start=1))
+    answering = {f"https://10.0.0.{number}:8440": Agent({}, summary(1, "a", table="lines")) for number in (1, 2, 3)}
+    found = await folders_of(observe(group, (lost,), views, agents=agents), answering.__getitem__)  # type: ignore[arg-type]
+    assert [(one.snapshot, one.is_whole, one.adopts) for one in found.tables] == [(record.snapshot, False, "")]

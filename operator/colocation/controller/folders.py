@@ -1,0 +1,204 @@
+"""Folders of lost tables and of lost commits on the nodes, and what is in them: agents are asked on request."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from ..agentclient import AgentClient, AgentError
+from ..model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
+from ..model.agent import ManifestSummary, TableReport
+from ..model.table import TableSnapshot
+from ..reconcile.deletion import is_whole
+from ..reconcile.recovery import takes_files
+from ..state.held import TableReports
+from ..state.index import TableIndex
+from ..state.membership import memberships
+from ..state.objects import ObservedTable
+from ..state.observation import Observation
+from ..state.recycled import as_recovered, record_of, recycled_records
+
+MAX_VERIFIED = 5
+"""Of a folder the newest snapshots are verified, up to the first that is whole."""
+MAX_AT_ONCE = 8
+"""Folders that are looked at at one time."""
+Connect = Callable[[str], AgentClient]
+"""Makes a client for an agent's URL; it may wait for as long as an agent hashes."""
+
+
+async def folders_of(observation: Observation, connect: Connect, etcd_restored: bool = False) -> Folders:
+    """All folders that no table has and no group remembers; and those of tables that may lack commits.
+
+    Args:
+        observation: of the last pass.
+        connect: makes clients of agents.
+        etcd_restored: whether tables may be older than what lies on the disks.
+    """
+    limit = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def look(path: str, agents: Mapping[str, str]) -> TableFolder:
+        async with limit:
+            return await asyncio.to_thread(look_into, observation, path, agents, connect)
+
+    found = folder_paths(observation, etcd_restored)
+    folders = await asyncio.gather(*(look(path, found[path]) for path in sorted(found)))
+    return Folders(folders=tuple(folders), tables=tables_named(observation, folders), etcd_restored=etcd_restored)
+
+
+def folder_paths(observation: Observation, etcd_restored: bool = False) -> dict[str, dict[str, str]]:
+    """'<namespace>/<directory>' -> node -> URL of its agent, of the folders to look into.
+
+    Not of disks that take no writes: what is there cannot be taken over, and nothing waits for it.
+    """
+    own = {f"{table.identity.namespace}/{table.directory}": table for table in observation.tables}
+    known = set(own)
+    for record, _ in recycled_records(observation.groups).values():
+        known.update(f"{record.namespace}/{directory}" for directory in record.directories)
+    index = TableIndex(observation, memberships(observation))
+    found: dict[str, dict[str, str]] = {}
+    for node, url, view, report in observation.answering:
+        if not takes_files(index, node):
+            continue
+        lost = {*report.unknown_directories, *report.recycled_directories} - known
+        held = (f"{namespace}/{directory}" for namespace, directory in view.tables)
+        behind = {path for path in held if path in own and (etcd_restored or _is_adopting(own[path]))}
+        for path in lost | behind:
+            found.setdefault(path, {})[node] = url
+    return found
+
+
+def _is_adopting(table: ObservedTable) -> bool:
+    return bool(table.adopts) and table.is_recovering and table.recovers is None
+
+
+def tables_named(observation: Observation, folders: Iterable[TableFolder]) -> tuple[NamedTable, ...]:
+    """The tables of the folders' names."""
+    names = {(one.namespace, one.table) for one in folders}
+    tables = [one for one in observation.tables if (one.identity.namespace, one.identity.name) in names]
+    index, reports = TableIndex(observation, memberships(observation)), TableReports(observation)
+    return tuple(_named(index, reports, one) for one in tables)
+
+
+def _named(index: TableIndex, reports: TableReports, table: ObservedTable) -> NamedTable:
+    record = record_of(table, index.records) if table.is_recovering else None
+    wanted = as_recovered(table, record[0]) if record else table
+    return NamedTable(
+        namespace=table.identity.namespace,
+        name=table.identity.name,
+        directory=table.directory,
+        columns=table.spec.columns if table.spec else (),
+        snapshot=wanted.status.snapshot,
+        is_whole=wanted.status.snapshot is not None and is_whole(index, reports, wanted),
+        adopts=table.adopts,
+    )
+
+
+def look_into(
+    observation: Observation, path: str, agents: Mapping[str, str], connect: Connect
+) -> TableFolder:
+    """One folder with its snapshots: every agent that has it is asked."""
+    namespace, _, directory = path.partition("/")
+    clients = {node: connect(url) for node, url in agents.items()}
+    reports = {node: observation.agent_views[node].report for node in agents}
+    folder = TableFolder(
+        namespace=namespace,
+        directory=directory,
+        table=directory.rpartition("-")[0],
+        nodes=tuple(sorted(agents)),
+        recycled_nodes=tuple(
+            node
+            for node, report in sorted(reports.items())
+            if report
+            and path in report.recycled_directories
+            and path not in report.unknown_directories
+            and (namespace, directory) not in observation.agent_views[node].tables
+        ),
+    )
+    committed = _committed_id(observation, path)
+    try:
+        lying, problems = _manifests(folder, clients)
+        snapshots = tuple(_verified(folder, lying, clients, committed))
+    finally:
+        for client in clients.values():
+            client.close()
+    if not snapshots:
+        problems.append("no manifest in it can be read")
+    return folder.model_copy(update={"snapshots": snapshots, "problem": "; ".join(problems)})
+
+
+def _committed_id(observation: Observation, path: str) -> int:
+    """Of the snapshot of the table whose folder this is; older ones need not be verified. 0 = there is none."""
+    for table in observation.tables:
+        if f"{table.identity.namespace}/{table.directory}" == path and table.status.snapshot:
+            return table.status.snapshot.id
+    return 0
+
+
+Lying = list[tuple[ManifestSummary, tuple[str, ...]]]
+"""Manifests with the nodes that have them, the newest first."""
+
+
+def _manifests(folder: TableFolder, clients: Mapping[str, AgentClient]) -> tuple[Lying, list[str]]:
+    summaries: dict[str, ManifestSummary] = {}
+    nodes: dict[str, list[str]] = {}
+    problems: list[str] = []
+    for node, client in sorted(clients.items()):
+        try:
+            answer = client.manifests(folder.namespace, folder.directory)
+        except AgentError as error:
+            problems.append(f"node {node}: {error}")
+            continue
+        for summary in answer.manifests:
+            if summary.table == folder.table:
+                summaries[summary.sha256] = summary
+                nodes.setdefault(summary.sha256, []).append(node)
+    # Of two with one number one was never committed: that which more nodes have is the likelier.
+    newest = sorted(
+        summaries.values(), key=lambda one: (one.snapshot_id, len(nodes[one.sha256]), one.modified_at), reverse=True
+    )
+    return [(one, tuple(nodes[one.sha256])) for one in newest], problems
+
+
+def _verified(
+    folder: TableFolder, lying: Lying, clients: Mapping[str, AgentClient], committed: int
+) -> Iterator[FolderSnapshot]:
+    is_found = False
+    for number, (summary, nodes) in enumerate(lying):
+        found = _snapshot(summary, nodes)
+        if not is_found and number < MAX_VERIFIED and summary.snapshot_id > committed:
+            reports = [report for node in nodes if (report := _report(folder, summary, clients[node]))]
+            found = found.model_copy(update=_completeness(reports))
+        is_found = is_found or found.is_whole
+        yield found
+
+
+def _report(folder: TableFolder, summary: ManifestSummary, client: AgentClient) -> TableReport | None:
+    """None: the folder is in the recycle bin, where files are not verified, or the agent does not answer."""
+    try:
+        return client.verify(folder.namespace, folder.directory, summary.sha256)
+    except AgentError:
+        return None
+
+
+def _completeness(reports: Iterable[TableReport]) -> dict[str, object]:
+    reports = list(reports)
+    if not reports:
+        return {"missing_buckets": None}
+    wanted = {bucket for report in reports for bucket, held in report.buckets.items() if held.files_wanted}
+    complete = Counter(
+        bucket for report in reports for bucket, held in report.buckets.items() if held.state == "complete"
+    )
+    missing = tuple(sorted(bucket for bucket in wanted if not complete[bucket]))
+    return {"missing_buckets": missing, "copies": max((complete[bucket] for bucket in wanted), default=len(reports))}
+
+
+def _snapshot(summary: ManifestSummary, nodes: tuple[str, ...]) -> FolderSnapshot:
+    snapshot = TableSnapshot(
+        id=summary.snapshot_id,
+        manifest=f"sha256:{summary.sha256}",
+        committed_at=summary.modified_at,
+        partitions=summary.partitions,
+        files=summary.files,
+        rows=summary.rows,
+        bytes=summary.bytes,
+    )
+    return FolderSnapshot(snapshot=snapshot, table_schema=summary.table_schema, nodes=nodes)

@@ -1,0 +1,181 @@
+"""What `colocation adopt` does with each folder."""
+
+from typing import Any
+
+import pytest
+
+from colocation.model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
+from colocation.model.agent import RecycledSchema
+from colocation.model.table import Column, TableSnapshot
+from colocation.reconcile.adoption import AdoptionStep, Does, adoption_steps, group_name, replicas_of
+
+COLUMNS = (Column(name="k", type="bigint"),)
+SCHEMA = RecycledSchema(columns=COLUMNS, bucketed_by=("k",), buckets=8)
+OWN, OTHER = "0a1b2c3d", "11111111"
+
+
+def snapshot(number: int, missing: tuple[int, ...] | None = (), copies: int = 2, mark: str = "a") -> FolderSnapshot:
+    """The manifest's digest is ``mark`` and the number."""
+    taken = TableSnapshot(
+        id=number, manifest=f"sha256:{mark}{number:063x}", committed_at=f"2026-11-{number:02}T00:00:00Z", rows=10,
+        bytes=2048,
+    )  # fmt: skip
+    return FolderSnapshot(snapshot=taken, table_schema=SCHEMA, nodes=("n1",), missing_buckets=missing, copies=copies)
+
+
+def folder(*snapshots: FolderSnapshot, uid: str = OWN, table: str = "orders", binned: bool = False) -> TableFolder:
+    nodes = ("n1", "n2")
+    return TableFolder(
+        namespace="shop", directory=f"{table}-{uid}", table=table, nodes=nodes, recycled_nodes=nodes if binned else (),
+        snapshots=snapshots,
+    )  # fmt: skip
+
+
+def living(number: int = 2, is_whole: bool = True, **fields: Any) -> NamedTable:
+    committed = snapshot(number).snapshot if number else None
+    known = {"columns": COLUMNS, "snapshot": committed, "is_whole": is_whole, **fields}
+    return NamedTable(namespace="shop", name="orders", directory=f"orders-{OWN}", **known)
+
+
+def steps(*folders: TableFolder, table: NamedTable | None = None, recycled: bool = False) -> list[AdoptionStep]:
+    found = Folders(folders=folders, tables=(table,) if table else (), etcd_restored=True)
+    return adoption_steps(found, recycled=recycled)
+
+
+def only(*folders: TableFolder, table: NamedTable | None = None, recycled: bool = False) -> AdoptionStep:
+    [found] = steps(*folders, table=table, recycled=recycled)
+    return found
+
+
+LATER = snapshot(2).snapshot.model_copy(update={"committed_at": "2026-11-04T00:00:00Z"})
+
+
+# Tables that are missing
+
+
+def test_a_lost_table_is_created_with_its_newest_whole_snapshot() -> None:
+    """And what is newer and not whole is named."""
+    found = only(folder(snapshot(3, (4,)), snapshot(2), snapshot(1, None)))
+    assert (found.does, found.group, found.chosen and found.chosen.snapshot.id) == (
+        Does.CREATE, "adopted-bigint-8", 2,
+    )  # fmt: skip
+    assert found.passed_over == ("snapshot 3: no node has complete buckets 4",)
+
+
+def test_a_folder_without_a_whole_snapshot_waits() -> None:
+    """Nodes that are away may have the rest."""
+    found = only(folder(snapshot(1, (0,))))
+    assert (found.does, found.reason) == (
+        Does.NOTHING, "no snapshot is complete; nodes that are away may have the rest",
+    )  # fmt: skip
+
+
+def test_a_folder_in_the_bins_is_adopted_only_on_request() -> None:
+    """Somebody may have dropped the table for good."""
+    binned = folder(snapshot(3, None), binned=True)
+    refused = only(binned)
+    assert refused.does is Does.NOTHING
+    assert "recycle bin of n1, n2; to adopt it, unless it was dropped" in refused.reason
+    taken = only(binned, recycled=True)
+    assert (taken.does, taken.chosen, taken.schema) == (Does.CREATE, None, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("folders", "winner"),
+    [
+        pytest.param((folder(snapshot(9)), folder(snapshot(12), uid=OTHER)), OTHER, id="the newer snapshot"),
+        pytest.param((folder(snapshot(3)), folder(snapshot(9, None), uid=OTHER, binned=True)), OWN,
+                     id="in its place before one in the bins"),
+    ],
+)  # fmt: skip
+def test_of_two_folders_of_a_name_one_is_taken(folders: tuple[TableFolder, ...], winner: str) -> None:
+    """The other one stays as it is."""
+    found = steps(*folders, recycled=True)
+    assert {one.folder.uid_digits: one.does for one in found} == {
+        one.uid_digits: Does.CREATE if one.uid_digits == winner else Does.NOTHING for one in folders
+    }
+
+
+def test_a_group_has_as_many_replicas_as_there_are_copies() -> None:
+    """Files in the bins are not counted: two, if so many nodes have the folder."""
+    found = steps(
+        folder(snapshot(1, copies=3)), folder(snapshot(1, None), table="lines", binned=True), recycled=True
+    )
+    assert [replicas_of(one, found) for one in found] == [3, 3]
+    assert replicas_of(found[1], found[1:]) == 2
+
+
+def test_group_names_follow_from_the_bucket_key() -> None:
+    """However long its types are."""
+    columns = tuple(Column(name=f"c{number}", type="decimal(38,10)") for number in range(9))
+    wide = RecycledSchema(columns=columns, bucketed_by=tuple(one.name for one in columns), buckets=16)
+    assert group_name(SCHEMA) == "adopted-bigint-8"
+    assert len(group_name(wide)) <= 63 and group_name(wide).endswith("-16")
+
+
+# Tables that exist
+
+
+def test_a_table_that_lacks_files_takes_over_a_folder_of_its_name() -> None:
+    """That which has its snapshot goes first; its own commits wait for that."""
+    mine, other = folder(snapshot(2), uid=OTHER, binned=True), folder(snapshot(9), uid="22222222")
+    own = folder(snapshot(5))
+    found = steps(own, other, mine, table=living(2, is_whole=False))
+    assert [(one.folder.uid_digits, one.does) for one in found] == [
+        ("22222222", Does.NOTHING), (OTHER, Does.TAKE_OVER),
+    ]  # fmt: skip
+
+
+def test_the_folder_that_is_being_taken_over_stays_chosen() -> None:
+    """Until every node has handed it over; whole or not."""
+    table = living(2, is_whole=False, adopts="22222222")
+    found = steps(folder(snapshot(2), uid=OTHER), folder(snapshot(9), uid="22222222"), table=table)
+    assert [one.does for one in found] == [Does.NOTHING, Does.TAKE_OVER]
+
+
+def test_a_table_that_has_its_files_takes_over_nothing() -> None:
+    """The folder is of another table of that name."""
+    found = only(folder(snapshot(9), uid=OTHER), table=living())
+    assert found.does is Does.NOTHING and "another table of the same name" in found.reason
+
+
+def test_a_table_that_went_back_gets_its_newest_whole_commit() -> None:
+    """And what is newer and not whole is named."""
+    found = only(folder(snapshot(5, (1,)), snapshot(4), snapshot(3, None), snapshot(2)), table=living())
+    assert (found.does, found.chosen and found.chosen.snapshot.id) == (Does.COMMIT, 4)
+    assert found.passed_over == ("snapshot 5: no node has complete buckets 1",)
+
+
+def test_a_table_without_newer_commits_is_not_listed() -> None:
+    """Nothing is to be done."""
+    assert steps(folder(snapshot(2), snapshot(1, None)), table=living()) == []
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "table", "reason"),
+    [
+        pytest.param((snapshot(3), snapshot(2), snapshot(2, mark="b")), living(2), "there is another snapshot 2",
+                     id="it was loaded since: the other snapshot of that number is of the lost history"),
+        pytest.param((snapshot(3), snapshot(2)), living(2, snapshot=LATER), "snapshot 2 is younger",
+                     id="it was loaded since, as the times say"),
+        pytest.param((snapshot(3), snapshot(3, mark="b"), snapshot(2)), living(2), "two loads wrote a snapshot",
+                     id="one of two did not commit"),
+        pytest.param((snapshot(3, None), snapshot(2)), living(2), "not checked", id="not verified"),
+        pytest.param((snapshot(3), snapshot(2)), living(2, columns=(Column(name="k", type="int"),)),
+                     "it has columns k, which the table lacks", id="of other columns"),
+    ],
+)  # fmt: skip
+def test_a_commit_that_may_be_wrong_is_not_taken(
+    snapshots: tuple[FolderSnapshot, ...], table: NamedTable, reason: str
+) -> None:
+    """The report says why."""
+    found = only(folder(*snapshots), table=table)
+    assert found.does is Does.NOTHING
+    assert reason in found.passed_over[0]
+
+
+def test_a_created_table_gets_the_snapshot_that_more_nodes_have() -> None:
+    """Of two with one number, as nothing says which was committed; the operator lists that one first."""
+    table = living(0, is_whole=False, adopts=OTHER)
+    found = only(folder(snapshot(3), snapshot(3, mark="b")), table=table)
+    assert (found.does, found.chosen) == (Does.COMMIT, snapshot(3))
