@@ -60,7 +60,7 @@ def spec_to_environment(spec: CloneSpec) -> dict[str, str]:
 
 
 def fitting(spec: CloneSpec) -> CloneSpec:
-    """The spec with as many of its tables, the first of them, as a Job can be told of; at least one."""
+    """The spec with as many of its first tables as fit into a Job; at least one."""
     while len(spec.tables) > 1 and (length := len(_encoded(spec))) > MAX_SPEC_LENGTH:
         share = 0.95 * MAX_SPEC_LENGTH / length
         spec = spec.model_copy(update={"tables": spec.tables[: max(1, int(len(spec.tables) * share))]})
@@ -138,7 +138,7 @@ class CloneBandwidth(Frozen):
         return max(MIN_CLUSTER_CLONES, math.ceil(self.per_cluster_mib_per_second / fast))
 
     def allows_another(self, clones: int, is_repair: bool) -> bool:
-        """Whether one more clone may start beside those that run."""
+        """Whether one more clone may start in addition to those that run."""
         most = self.max_clones
         return most is None or clones < most - (0 if is_repair else RESERVED_FOR_REPAIRS)
 

@@ -63,7 +63,7 @@ def without_progress(lines: Iterable[str]) -> list[str]:
 
 
 RESULT_PORT = 7080
-"""Beside Spark's own 7077 (master), 7078 (driver) and 7079 (block manager)."""
+"""Next to Spark's own 7077 (master), 7078 (driver) and 7079 (block manager)."""
 CHUNK_BYTES = 1 << 20
 """A chunk holds at least so much, the last one excepted, and the row that goes beyond it."""
 TOKEN_BYTES = 32
@@ -86,7 +86,7 @@ def new_token() -> str:
 
 
 def token_digest(token: str) -> str:
-    """What the driver knows of the token: manifests may be read by others, and a digest lets nobody in."""
+    """The token's digest, which the driver has: others may read manifests, and a digest gives no access."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -106,7 +106,7 @@ def row_line(cells: Sequence[Any]) -> bytes:
 
 
 def summary_line(summary: Mapping[str, Any]) -> bytes:
-    """The last line of a result: all that is to be said beside its rows."""
+    """The last line of a result: everything but its rows."""
     return _line({SUMMARY: dict(summary)})
 
 
@@ -133,7 +133,7 @@ class ResultParser:
 
     Attributes:
         columns: of the result; None before the first line has come.
-        summary: what is said beside the rows; None before the last line has come.
+        summary: everything but the rows; None before the last line has arrived.
     """
 
     def __init__(self) -> None:

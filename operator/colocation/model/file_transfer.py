@@ -30,7 +30,7 @@ def content_digest(sha256: str) -> str:
 
 
 def sha256_of_content_digest(header: str) -> str:
-    """The digest, 64 hex digits, in a header's value; other algorithms beside it are passed over.
+    """The digest, 64 hex digits, in a header's value; other algorithms in it are ignored.
 
     Raises:
         ValueError: no SHA-256 in it, or it is not 32 bytes of base64.

@@ -20,7 +20,7 @@ from .table import COLUMNS_DIGEST_DIGITS, Compaction, Retention, SharedCompactio
 
 Approval = Literal["automatic", "manual"]
 MAX_PROPOSED_MOVES = 200
-"""Of one proposal: it lies in the group's status, in full. What is beyond comes with the next proposal."""
+"""Moves of one proposal, which the group's status has in full; further moves come with the next proposal."""
 ID_DIGITS = 16
 
 

@@ -20,7 +20,7 @@ LISTS_OF_SEPARATE_ITEMS = frozenset(
 FIELDS_OF_LOADERS: Mapping[type[Observed], frozenset[str]] = {
     ColocatedTableStatus: frozenset(("snapshot", "history", "commits"))
 }
-"""The operator writes the other fields anew with every pass, so what is bad in them is no fault of the object's."""
+"""The operator writes the other fields again in every pass, so bad values in them are no fault of the object."""
 MAX_MESSAGE_CHARACTERS = 1000
 
 

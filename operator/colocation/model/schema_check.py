@@ -132,5 +132,5 @@ _COMMENT = re.compile(r"\s+comment\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE | re.DOTA
 
 
 def _simple(type_name: str) -> str:
-    """What two names of one type have in common: files fit whatever people are told of their fields."""
+    """What two names of one type have in common: comments of fields do not matter to files."""
     return "".join(_COMMENT.sub("", canonical_type(type_name)).lower().split())

@@ -44,8 +44,8 @@ class Node(Frozen):
     it.
 
     ``not_ready_reason`` and ``not_ready_message`` say which of the two is missing (Reason.NODE_NOT_READY,
-    Reason.AGENT_NOT_READY, or Reason.DISK_MISSING). ``disk_reason`` says what else is wrong with its disk, since
-    ``disk_since``: full (it keeps what it has and takes no more), or read-only or failing (its replicas serve until
+    Reason.AGENT_NOT_READY, or Reason.DISK_MISSING). ``disk_reason`` is what else is wrong with its disk, since
+    ``disk_since``: full (it keeps what it has and takes nothing), or read-only or failing (its replicas serve until
     their successors are complete, which are made after the group's tolerance). ``weight`` is relative to other nodes'
     weights. While it is not known (the agent has not reported since the operator's start, or another disk is mounted),
     nothing is balanced in the pools that the node belongs to; repairs go on.
@@ -54,13 +54,13 @@ class Node(Frozen):
     name: str
     zone: str | None = None
     weight: float = Field(1.0, ge=0, allow_inf_nan=False)
-    is_weight_known: bool = Field(True, description="False: nothing says how large its disk is; weight is a guess.")
+    is_weight_known: bool = Field(True, description="False: the size of its disk is unknown; weight is a guess.")
     ready: bool = True
     not_ready_since: Moment | None = None
     not_ready_reason: str | None = None
     not_ready_message: str = ""
     drain: bool = False
-    schedulable: bool = Field(True, description="False: cordoned or tainted; it keeps what it has, and takes no more.")
+    schedulable: bool = Field(True, description="False: cordoned or tainted; it keeps its replicas, takes none.")
     capacity_bytes: int = Field(0, ge=0)
     free_bytes: int = Field(0, ge=0)
     labels: dict[str, str] = {}
@@ -78,9 +78,9 @@ class Node(Frozen):
 class FailingTarget(Frozen):
     """A node on which clones of a group failed again and again.
 
-    Before ``retry_at`` it takes none: repairs go to other nodes, balance counts on others, and what nobody else can
+    Before ``retry_at`` it takes none: repairs go to other nodes, balance counts on others, and what no other node can
     take waits, with reason TargetFailing. From ``retry_at`` on it takes one clone of the group at a time, and a repair
-    still prefers other nodes. Whoever makes the snapshot counts failures and leaves the entry out after a success.
+    still prefers other nodes. The maker of the snapshot counts failures and leaves the entry out after a success.
     ``cause``: a sentence without a full stop, for messages.
     """
 

@@ -1,4 +1,4 @@
-"""Keeps executors on the group's nodes, whatever else a manifest says of nodes.
+"""Keeps executors on the group's nodes, in addition to the manifest's own affinity.
 
 The group's nodes have a label that the operator keeps, so nothing in a template goes stale when the group moves. The
 label that was put into a template is named in its annotation ``colocation.dev/node-label``, so a template that is
@@ -21,8 +21,8 @@ def merge_affinity(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) ->
     """Their affinity and ours.
 
     Kubernetes takes a node that fits any term, and within a term everything must fit; so each of their terms gets what
-    ours requires. A term without requirements fits no node and is left out. A preference of ours stands beside
-    theirs.
+    ours requires. A term without requirements fits no node and is left out. A preference of ours is
+    added to theirs.
     """
     merged = dict(theirs or {})
     node_affinity = dict(merged.get("nodeAffinity") or {})
@@ -47,7 +47,7 @@ def _both(theirs: Json, ours: Json) -> Json:
 
 
 def mark_node_label(template: Mapping[str, Any], label: str) -> Json:
-    """The template with the annotation that says which label was put into its affinity."""
+    """The template with the annotation that names the label put into its affinity."""
     metadata = dict(template.get("metadata") or {})
     metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION_NODE_LABEL: label}
     return {**template, "metadata": metadata}

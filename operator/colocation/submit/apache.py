@@ -23,7 +23,7 @@ CONTAINER_NAMES = {
 }
 DEFAULT_CONTAINERS = {"driver": DRIVER_CONTAINER, "executor": EXECUTOR_CONTAINER}
 RETAIN_MILLISECONDS = 3_600_000
-"""Apache's operator deletes the driver's pod, and its log with the result, as soon as it ends, unless it is told."""
+"""Apache's operator deletes the driver's pod, and its log with the result, at its end, unless asked to keep it."""
 
 
 def place_application(application: Json, group: GroupView) -> Decision:

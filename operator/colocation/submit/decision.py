@@ -1,4 +1,4 @@
-"""Colocated or not, as it is when an application is submitted: told to people, and nothing that the application obeys.
+"""The decision colocated or not at submission. It is for people; the application does not obey it.
 
 Spark's sessions decide for themselves, by the group as it is when they plan.
 """

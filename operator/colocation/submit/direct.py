@@ -31,7 +31,7 @@ DEFAULT_ACCOUNT = "spark"
 DEFAULT_EXECUTORS = 2
 MIN_OVERHEAD_MIB = 384
 OVERHEAD_FACTOR, OVERHEAD_FACTOR_NOT_JVM = 0.1, 0.4
-"""Spark's: Python beside the JVM needs memory that the JVM does not know of."""
+"""Spark's factor: Python next to the JVM needs memory that the JVM does not count."""
 
 PULL_POLICY = "spark.kubernetes.container.image.pullPolicy"
 SELECTOR_OF_DRIVER = "spark.kubernetes.driver.node.selector."
@@ -57,7 +57,7 @@ _MIB_PER_UNIT = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 10
 class DirectSubmission(Frozen):
     """A driver to start. ``driver_template`` and ``executor_template`` are whole pods, ours and the manifest's in one.
 
-    ``conf`` holds everything that Spark is told, image, accounts and sizes included. ``labels`` and ``annotations`` are
+    ``conf`` is Spark's whole configuration, image, accounts and sizes included. ``labels`` and ``annotations`` are
     the application's.
     """
 
@@ -184,7 +184,7 @@ def _with_configuration(template: Mapping[str, Any], conf: Mapping[str, str]) ->
     spec["imagePullSecrets"] = [
         *(spec.get("imagePullSecrets") or []), *({"name": name} for name in filter(None, secrets.split(",")))
     ]  # fmt: skip
-    # Spark's container comes first: whoever reads the pod's log takes that one.
+    # Spark's container comes first: readers of the pod's log take the first one.
     name = conf.get(CONTAINER_NAMES["driver"], DRIVER_CONTAINER)
     containers = [dict(item) for item in spec["containers"]]
     chosen = next((item for item in containers if item.get("name") == name), containers[0])
@@ -291,7 +291,7 @@ def _driver_container(framed: Mapping[str, Any], chosen: Mapping[str, Any]) -> J
 
 
 def _spark_submit_arguments(submission: DirectSubmission) -> list[str]:
-    """What spark-submit is told. The driver's address is its pod's, and the executors are owned by its pod."""
+    """Arguments of spark-submit. The driver's address is its pod's, and the executors are owned by its pod."""
     ours = {
         "spark.master": API_SERVER,
         "spark.app.name": submission.conf.get("spark.app.name", submission.name),

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class DirectApplications:
-    """One application, run without a Spark operator: its driver is a Job's pod that nobody restarts."""
+    """One application, run without a Spark operator: its driver is a Job's pod, which is never restarted."""
 
     what, runner = "Spark application", "Kubernetes' Job controller"
     needs = "Kubernetes' Jobs (batch/v1)"

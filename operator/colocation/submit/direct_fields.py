@@ -83,7 +83,7 @@ def check_fields(spec: Mapping[str, Any]) -> None:
 
 
 def configuration(spec: Mapping[str, Any]) -> dict[str, str]:
-    """All of the spec that Spark itself can be told, as configuration."""
+    """All fields of the spec that Spark has configuration for."""
     conf = {key: _text(value) for key, value in (spec.get("sparkConf") or {}).items()}
     conf |= {f"spark.hadoop.{key}": _text(value) for key, value in (spec.get("hadoopConf") or {}).items()}
     conf |= _named(spec, SPEC_CONF)
@@ -115,7 +115,7 @@ def _pod_configuration(pod: Mapping[str, Any], role: str) -> dict[str, str]:
 
 
 def driver_template(driver: Mapping[str, Any]) -> Json:
-    """The driver's pod template with the environment that stands beside it.
+    """The driver's pod template with the environment of the fields next to it.
 
     Raises:
         ManifestError: a variable is in both, with two values.

@@ -36,7 +36,7 @@ def read_patiently(applications: Applications, namespace: str, pod: str | None, 
         try:
             text = applications.driver_log(namespace, pod)
             return DriverLog(text=text, problem="" if text.strip() else f"the log of its driver {pod} is empty")
-        except Exception as error:  # noqa: BLE001 - whoever hears that a write failed repeats it
+        except Exception as error:  # noqa: BLE001 - a write that is reported as failed would be repeated
             problem = f"the log of its driver {pod}: {said_by(error)}"
             if getattr(error, "status", None) == HTTP_NOT_FOUND:
                 problem = f"the pod of its driver, {pod}, is gone"
@@ -54,7 +54,7 @@ def is_passing(error: Exception) -> bool:
 
 
 def said_by(error: Exception) -> str:
-    """An error in one line: what the API server says of it, where it says something."""
+    """An error in one line: the API server's message, if it has one."""
     if not isinstance(error, ApiException):
         return " ".join(str(error).split()) or type(error).__name__
     return f"the cluster answered {error.status}: {status_message(error) or error.reason or 'no reason given'}"

@@ -2,9 +2,9 @@
 
 
 class ManifestError(ValueError):
-    """A SparkApplication that cannot be submitted: says which field, what it holds, what is allowed, what to do."""
+    """A SparkApplication that cannot be submitted; the message has field, value, allowed values, advice."""
 
 
 def conflict(where: str, given: object, needed: object, advice: str = "remove yours") -> ManifestError:
-    """The manifest says one thing, the placement needs another."""
+    """The manifest's value contradicts what the placement needs."""
     return ManifestError(f"{where} is {given!r} in the manifest, but the group needs {needed!r}: {advice}")

@@ -77,10 +77,10 @@ class GroupView(Frozen):
         spec: Mapping[str, Any] | None = None,
         ready: Collection[str] = (),
     ) -> "GroupView":
-        """From what the operator says of a group.
+        """From what the operator wrote about a group.
 
         ``key`` is the group's (namespace, name); ``namespace`` the application's, None = the group's; ``freshness``:
-        whether what it says holds; ``spec``: the group's, as JSON; ``ready``: nodes whose agents are ready; the rest
+        whether that still holds; ``spec``: the group's, as JSON; ``ready``: nodes whose agents are ready; the rest
         the installation's.
         """
         spec = spec or {}
@@ -142,7 +142,7 @@ class GroupView(Frozen):
 
 
 def check_allowed(group: tuple[str, str], allowed: Iterable[str], namespace: str) -> None:
-    """Refuse an application beside a group of another namespace that does not allow its own.
+    """Refuse an application on a group of another namespace that does not allow the application's.
 
     Raises:
         ManifestError: naming the namespaces that it allows.
@@ -155,10 +155,10 @@ def check_allowed(group: tuple[str, str], allowed: Iterable[str], namespace: str
 def read_ready_nodes(agents: str) -> frozenset[str]:
     """The nodes in ``agents.json`` of a group's ConfigMap; what cannot be read names none."""
     try:
-        told = json.loads(agents or "{}")
+        found = json.loads(agents or "{}")
     except ValueError:
         return frozenset()
-    return frozenset(told) if isinstance(told, dict) else frozenset()
+    return frozenset(found) if isinstance(found, dict) else frozenset()
 
 
 def read_properties(text: str) -> dict[str, str]:

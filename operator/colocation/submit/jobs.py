@@ -163,7 +163,7 @@ def sql_application(request: SqlRequest, group: GroupView, base: Mapping[str, An
 
 
 def empty_base(kind: ApplicationKind) -> Json:
-    """A base application that says nothing."""
+    """An empty base application."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, "spec": {}}
 
 
@@ -198,7 +198,7 @@ def _checked_base(base: Mapping[str, Any]) -> Json:
 
 
 class _Flavour(NamedTuple):
-    """How an operator's manifest says which program runs, as whom, and with how many executors."""
+    """The fields of an operator's manifest for program, account and number of executors."""
 
     program_fields: tuple[str, ...]
     complete: Callable[[Json, str, Sequence[str], int], None]

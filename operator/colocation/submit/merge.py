@@ -1,4 +1,4 @@
-"""Adds the placement's pieces to a manifest: what it says is kept, ours is added, a contradiction is refused."""
+"""Adds the placement's pieces to a manifest: its values are kept, ours are added, a contradiction is refused."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 def merge_pod_template(theirs: Mapping[str, Any], ours: Mapping[str, Any], container: str, where: str) -> Json:
-    """A pod template that says all of both.
+    """A pod template with everything of both.
 
     ``container`` is Spark's container in ``ours``; in ``theirs`` it is the one of that name, else the first, as Spark
     itself chooses. ``where`` is the template's path in the manifest, for messages.
@@ -56,7 +56,7 @@ def _chosen(containers: Sequence[Json], name: str) -> Json:
 
 
 def merge_security(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> Json:
-    """A security context: what the manifest says stands, ours is what Pod Security *restricted* asks for besides."""
+    """A security context: the manifest's values, and what Pod Security *restricted* requires in addition."""
     given = dict(theirs or {})
     if given.get("privileged"):
         return given  # Kubernetes refuses a privileged container that may not gain privileges
@@ -100,7 +100,7 @@ def merge_map(theirs: Mapping[str, str] | None, ours: Mapping[str, str], where: 
 
 
 def _merge_spreading(theirs: Sequence[Json] | None, ours: Sequence[Json]) -> list[Json]:
-    """Spreading is a wish: who says how to spread over a topology key is not overruled."""
+    """Spreading is a wish: the manifest's own constraint on a topology key is kept."""
     chosen = {item.get("topologyKey") for item in theirs or []}
     return [*(theirs or []), *(item for item in ours if item["topologyKey"] not in chosen)]
 

@@ -64,7 +64,7 @@ KINDS = (
 
 
 def obstacle(message: str, namespace: str = "") -> Obstacle:
-    """What the message means for whoever waits."""
+    """What the message means for the user who waits."""
     for kind in KINDS:
         if found := kind.pattern.search(message):
             advice = kind.advice.format(namespace=namespace, **found.groupdict())
@@ -135,7 +135,7 @@ def _is_being_set_up(pod: Json) -> bool:
 
 
 def refused_executors(log: str) -> str:
-    """Why the API server refuses executors, by the driver's log, which alone says it; empty when it does not."""
+    """Why the API server refuses executors, which only the driver's log has; empty when it does not refuse them."""
     found = _REFUSED_POD.findall(log)
     return in_short(f"no executor is made: {found[-1]}") if found else ""
 

@@ -1,4 +1,4 @@
-"""What a command line says over an application: image, account, configuration, and Secrets as environment. Pure.
+"""A command line's changes of an application: image, account, configuration, and Secrets as environment. Pure.
 
 Credentials come from Secrets that the pods name, and never stand in a manifest, which many may read.
 """
@@ -25,7 +25,7 @@ _CREDENTIAL = re.compile(
 
 
 class Overrides(Frozen):
-    """None and empty leave what the application says. ``secrets``: names of Secrets in its namespace."""
+    """None and empty keep the application's values. ``secrets``: names of Secrets in its namespace."""
 
     image: str | None = None
     service_account: str | None = None

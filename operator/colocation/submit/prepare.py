@@ -29,7 +29,7 @@ class PreparedApplication(Frozen):
 def prepare(application: Mapping[str, Any], group: GroupView) -> PreparedApplication:
     """An application whose executors run where the group's buckets lie, and the decision colocated or not.
 
-    What the manifest says is kept. The executors get the group's nodes (required), spreading, the data mount
+    The manifest's values are kept. The executors get the group's nodes (required), spreading, the data mount
     (read-only), the token and CA, and their node's name; the driver gets the token and CA; the application gets
     Spark's configuration. Prepared again, a manifest is as if it had been prepared once, for the group as it is now.
 
@@ -45,7 +45,7 @@ def prepare(application: Mapping[str, Any], group: GroupView) -> PreparedApplica
     metadata["labels"] = merge_map(metadata.get("labels"), group.labels, "metadata.labels")
     metadata.setdefault("namespace", group.namespace)
     if metadata["namespace"] != group.namespace:
-        raise conflict("metadata.namespace", metadata["namespace"], group.namespace, "submit beside the group")
+        raise conflict("metadata.namespace", metadata["namespace"], group.namespace, "submit it there")
     decision = PLACE[kind.flavour](prepared, group)
     metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION_DECISION: str(decision)}
     return PreparedApplication(application=prepared, decision=decision, kind=kind)

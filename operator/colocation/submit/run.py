@@ -36,7 +36,7 @@ HTTP_CONFLICT = 409
 
 
 class RunError(RuntimeError):
-    """An application that cannot be created, or whose end cannot be awaited; the message says what to do."""
+    """An application that cannot be created, or whose end cannot be awaited; the message has what to do."""
 
 
 class StillRunning(RunError):
@@ -44,7 +44,7 @@ class StillRunning(RunError):
 
 
 class Stuck(RunError):
-    """The application does not run, and will not by waiting. It is there still; the message says why it waits."""
+    """The application does not run, and waiting does not help. It still exists; the message has the cause."""
 
 
 class Progress(Frozen):
@@ -75,7 +75,7 @@ class Outcome(Frozen):
     name: str
     succeeded: bool
     state: str
-    error: str = Field("", description="What the Spark operator says of the failure.")
+    error: str = Field("", description="The Spark operator's message about the failure.")
     driver_error: str = Field("", description="The driver's last exception, one line.")
     result: dict[str, Any] | None = None
     log_problem: str = Field("", description="Why the driver's log, or the result in it, could not be read.")
@@ -212,7 +212,7 @@ def _lost(error: Exception, applications: Applications, namespace: str, name: st
 def outcome(
     applications: Applications, namespace: str, name: str, status: ApplicationStatus, *, sleep: Sleep
 ) -> Outcome:
-    """How an application ended, with its driver's result, or when it failed, what its log says of it.
+    """How an application ended, with its driver's result, or the error in its log if it failed.
 
     Whatever keeps the log from being read, an application that succeeded has succeeded: who repeats it repeats its
     writes.
@@ -262,10 +262,10 @@ def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_secon
 
 
 def find_error(log: str) -> str:
-    """What a driver's log says of its end, in one line: what the last Python traceback ends with, else Java's last
+    """The error at the end of a driver's log, in one line: the last line of the last Python traceback, else Java's last
     uncaught exception; may be empty.
 
-    An exception is named by its class alone. Of a call of Java the cause is what Java says.
+    An exception is named by its class alone. For a call of Java the cause is Java's message.
     """
     _, mark, rest = log.rpartition(TRACEBACK)
     lines = rest.splitlines()

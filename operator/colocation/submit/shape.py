@@ -8,7 +8,7 @@ from .errors import ManifestError
 TEXTS = frozenset({"name", "generateName", "namespace"})
 """Of the metadata."""
 FREE_MAPPINGS = frozenset({"labels", "annotations", "nodeSelector", "sparkConf", "hadoopConf", "envVars"})
-"""Of texts; whoever writes the manifest chooses their keys."""
+"""Mappings of texts, whose keys the manifest's author chooses."""
 MAPPINGS = FREE_MAPPINGS | {
     "metadata", "spec", "template", "podTemplateSpec", "driver", "executor", "driverSpec", "executorSpec", "affinity",
     "nodeAffinity", "securityContext", "secretRef", "configMapRef",
@@ -19,7 +19,7 @@ LISTS = frozenset(
 )  # fmt: skip
 """Of mappings."""
 ITEM_TEXTS = ("name", "mountPath", "topologyKey")
-"""What items of lists are told apart by."""
+"""Fields by which items of lists are distinguished."""
 REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 """A mapping in nodeAffinity, a list in podAffinity."""
 

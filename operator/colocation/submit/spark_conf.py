@@ -91,7 +91,7 @@ def check_conf(conf: Mapping[str, str], group: GroupView, where: str, templates:
             raise conflict(f"{where}[{key}]", conf[key], "the executor's node")
     namespace = conf.get("spark.kubernetes.namespace", group.namespace)
     if namespace != group.namespace:
-        raise conflict(f"{where}[spark.kubernetes.namespace]", namespace, group.namespace, "submit beside the group")
+        raise conflict(f"{where}[spark.kubernetes.namespace]", namespace, group.namespace, "submit it there")
     _check_volumes(conf, group, where)
 
 

@@ -10,7 +10,7 @@ Phase = Literal["running", "succeeded", "failed"]
 
 KUBEFLOW_SUCCEEDED = frozenset({"COMPLETED"})
 KUBEFLOW_FAILED = frozenset({"FAILED"})
-"""SUBMISSION_FAILED is no end: by the restart policy its operator submits again, or says FAILED itself."""
+"""SUBMISSION_FAILED is no end: by the restart policy its operator submits again, or reports FAILED."""
 
 APACHE_FAILED = frozenset(
     {"Failed", "SchedulingFailure", "DriverEvicted", "DriverStartTimedOut", "DriverReadyTimedOut",
@@ -24,7 +24,7 @@ APACHE_TERMINATED = frozenset({"ResourceReleased", "TerminatedWithoutReleaseReso
 class ApplicationStatus(Frozen):
     """``state``: in its operator's word, empty before that saw the application.
 
-    ``executors_wanted`` is None when it is not fixed. ``error``: what the operator says of a failure, of the
+    ``executors_wanted`` is None when it is not fixed. ``error``: the operator's message about a failure, of the
     application or of an attempt after which it may try again. ``driver_pod``: None while there is none.
     ``has_executors``: their pods are made. ``obstacle``: why it does not run.
     """

@@ -1,8 +1,8 @@
 """Moves a pod's plain fields into its template.
 
 Kubeflow's operator applies ``affinity``, ``env``, ``volumeMounts`` and the like by a webhook, and leaves every pod
-with a template alone. We add a template, so what the manifest says beside it has to go into it, or it would be lost
-without a word.
+with a template alone. We add a template, so the manifest's fields next to it have to move into it, or they would be
+lost silently.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ def _move(pod: Json, field: str, target: Json, name: str, where: str) -> None:
     if value is None:
         return
     if name in target and target[name] != value:
-        raise ManifestError(f"{where}.{field} is {value!r}, {where}.template says {target[name]!r}: say it once")
+        raise ManifestError(f"{where}.{field} is {value!r}, {where}.template has {target[name]!r}: give it once")
     target[name] = value
 
 
