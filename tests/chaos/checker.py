@@ -12,7 +12,7 @@ from .violations import FaultsInForce, Violation
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checker says of a run; ``violations`` in the order of time. ``queries``: answers that were checked;
+    """What the checker reports of a run; ``violations`` in the order of time. ``queries``: answers that were checked;
     ``unchecked``: those that could not be.
     """
 

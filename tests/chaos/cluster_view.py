@@ -1,4 +1,4 @@
-"""What the API server says, by requests that end in time; the programs of the nodes, by their processes."""
+"""What the API server reports, by requests that end in time; the programs of the nodes, by their processes."""
 
 import datetime
 import json

@@ -86,7 +86,7 @@ class ControlPlaneFaults:
 
     def _end_stale_watches(self, stale: set[nodes.Node]) -> None:
         """Start the programs of these nodes again, as Kubernetes asks for after a restore; done with one, it is none of
-        them. One that does not run, or in parts, is started as a whole by whoever heals it.
+        them. One that does not run, or in parts, is started as a whole by anyone who heals it.
 
         Their watches would go on from revisions that the restored etcd has not reached, so that they would hear of
         nothing for minutes; and a kubelet makes its Node object, if that is younger than the copy, only when it starts.

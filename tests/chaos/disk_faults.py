@@ -47,7 +47,7 @@ class DiskFaults:
     disks: Disks
 
     def disk_gone(self, random: Random) -> tuple[str, Heal]:
-        """When the disk is back, an agent that began without it is started again, as operators are told to: it took the
+        """When the disk is back, an agent that began without it is started again, as the runbook asks: it took the
         empty root for a new disk.
         """
         member = any_node(random)

@@ -1,4 +1,4 @@
-"""The nodes' disks as they are, whatever any report says: which committed replicas are whole, and where files lie."""
+"""The nodes' disks as they are, whatever reports claim: which committed replicas are whole, and where files are."""
 
 import contextlib
 import hashlib
@@ -16,7 +16,7 @@ from .scene import NAMESPACE, REPLICAS
 
 JsonObject = Mapping[str, Any]
 ASIDE = "data-aside"
-"""Beside a node's data root: where its content is while its disk is gone."""
+"""Next to a node's data root: where its content is while its disk is gone."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Commands whose outcome nobody knows, until nothing can come of them any more."""
+"""Commands whose outcome no one knows, until nothing can come of them any more."""
 
 import threading
 import time
@@ -28,13 +28,13 @@ class Doubts:
             self._open[number] = (table, self.clock())
 
     def api_was_away(self) -> None:
-        """What the API server was asked before may be done by those whom it told, once they hear of it."""
+        """What the API server was asked before may be done by those that it informs, once they hear of it."""
         with self._lock:
             self._quiet_since = self.clock()
 
     def settled(self, groups: Iterable[JsonObject], tables: Iterable[JsonObject], is_fresh: bool) -> list[int]:
         """Commands of which all has come that will, each once: it is long over, API server and operator (``is_fresh``)
-        have been there since, nobody waits for a dropped table, and theirs is accepted or is not there at all.
+        have been there since, no one waits for a dropped table, and theirs is accepted or is not there at all.
         """
         asked = [name for group in groups for name in group["metadata"].get("annotations", {})]
         with self._lock:

@@ -1,6 +1,6 @@
 """Makes and heals each fault of the table on the dev cluster. None takes the last whole copy of a committed file.
 
-A fault that cannot be made now (no clone runs, no file has another copy) is left out, and the history says so.
+A fault that cannot be made now (no clone runs, no file has another copy) is left out, and the history reports it.
 """
 
 import subprocess
@@ -31,7 +31,7 @@ from .targets import FAILURES, CannotNow, HalfMade, Heal, any_node, healed_by, s
 from .violations import HEAL
 
 HEAL_SECONDS, HEAL_AGAIN_SECONDS = 240.0, 2.0
-"""So long, and so often, a fault is tried to be healed; whoever asked for it does it once more later."""
+"""So long, and so often, a fault is tried to be healed; anyone who asked for it does it once more later."""
 MOST_NODES = 4
 SLOW = "8mbit"
 CLONE_PODS = "batch.kubernetes.io/job-name"

@@ -1,7 +1,7 @@
 """Who did what when, and what was seen: events in the order in which the runner learned of them, JSON lines on disk.
 
 An operation is one ``invoke`` and at most one completion with the same number: ``ok`` (it happened), ``fail`` (it did
-not), ``info`` (nobody knows: it may have happened, or may yet). ``seen`` is an observation without a beginning.
+not), ``info`` (no one knows: it may have happened, or may yet). ``seen`` is an observation without a beginning.
 """
 
 import json
@@ -93,7 +93,7 @@ def read(path: Path) -> list[Event]:
     """The events of a file; the last line of a runner that was killed may be torn, and is left out.
 
     Raises:
-        ValueError: another line is no event; the message says which.
+        ValueError: another line is no event; the message names which.
     """
     return list(_events(path.read_text().split("\n")))
 

@@ -1,4 +1,4 @@
-"""Judges rows: no committed row is lost, every answer is the model's on the snapshot that the session says it read."""
+"""Judges rows: no committed row is lost, every answer is the model's for the snapshot that the session read."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Ended:
 @dataclass
 class RowsJudge:
     """Follows the history event by event. ``queries``: answers that were checked; ``unchecked``: the others, of older
-    snapshots whose rows nobody has seen, or of too many possible contents. ``_restored_at``: when etcd was.
+    snapshots whose rows no one has seen, or of too many possible contents. ``_restored_at``: when etcd was.
     """
 
     violations: list[Violation] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Judges what is seen beside rows: verdicts on stability, limits, errors, memory, and the end."""
+"""Judges what is seen next to rows: verdicts on stability, limits, errors, memory, and the end."""
 
 import re
 from collections import Counter

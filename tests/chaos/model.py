@@ -1,6 +1,6 @@
 """Which rows each table may hold, after all that was done to it.
 
-A write whose outcome is unknown branches the model: it happened, or it did not, or it may yet happen. A read that says
+A write whose outcome is unknown branches the model: it happened, or it did not, or it may yet happen. A read that shows
 what it saw closes the branches that it contradicts. As in Jepsen, nothing is forgotten as long as it may still land.
 """
 
@@ -116,7 +116,7 @@ class TableModel:
         self._decide(number, {branch for branch in self.branches if number not in branch.landed})
 
     def settle(self, number: int) -> None:
-        """Nobody works on the write any more: it happened or it did not, but it will not from now on."""
+        """No one works on the write any more: it happened or it did not, but it will not from now on."""
         self._decide(number, self.branches)
 
     def _decide(self, number: int, branches: Iterable[Branch]) -> None:

@@ -62,7 +62,7 @@ class Queries:
             self._history.note("queries", OK, TRESPASS, number, rows=answer["rows"])
 
     def long_one(self, table: str) -> None:
-        """A query that is planned now and runs much later, beside the others."""
+        """A query that is planned now and runs much later, next to the others."""
         self.one("content", [table], pause_seconds=LONG_SECONDS)
 
     def one(
@@ -71,7 +71,7 @@ class Queries:
         """Ask one query; whether the session goes on: it answered, be it with an error that does not say otherwise.
 
         ``older``: the snapshot's id, if it is to be another than the newest; ``wanted``: its manifest, and when the
-        list was asked for that says so (see ``RowsJudge``). ``pause_seconds``: between its planning and its run.
+        list was asked for that reports it (see ``RowsJudge``). ``pause_seconds``: between its planning and its run.
         """
         number = self._history.invoke("queries", "query", query=query, tables=list(tables), older=older, **wanted)
         version = f" VERSION AS OF {older}" if older else ""
@@ -85,7 +85,7 @@ class Queries:
         except SessionError as error:
             self._history.note("queries", FAIL, "query", number, error=str(error))
             if matches("TokenRefused", str(error)):
-                self._session.give_up()  # as it says: "start the application again"
+                self._session.give_up()  # as its error asks: "start the application again"
                 return False
             return True
         self.answered += 1

@@ -1,4 +1,4 @@
-"""``build/chaos/report.json``, and what a failed run says."""
+"""``build/chaos/report.json``, and what a failed run reports."""
 
 import hashlib
 import json
@@ -17,11 +17,11 @@ from .plan import Plan
 FOLDER = REPOSITORY / "build" / "chaos"
 LONGEST_TIMELINE = 60
 LESS = ("half made", "killed only", "none of")
-"""What ``faults`` says of one of which not all was done."""
+"""What ``faults`` reports of one of which not all was done."""
 
 
 def history_path(plan: Plan) -> Path:
-    """Where a run's history goes; with fewer faults than its seed has, beside that of all."""
+    """Where a run's history goes; with fewer faults than its seed has, next to that of all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     only = f"-only-{hashlib.sha256(plan.command.encode()).hexdigest()[:8]}" if plan.is_shrunk else ""
     return FOLDER / f"history-{plan.seed}{only}.jsonl"

@@ -1,7 +1,7 @@
 """The rows of chaos' tables: which there are follows from a few numbers, in any SQL dialect and without any file.
 
 Each write brings one *batch*: ``ROWS_PER_PART`` rows in each partition that it touches, all made of the batch's number
-by plain arithmetic. So a table's content is a set of (partition, batch), and its rows can be made anew by DuckDB.
+by plain arithmetic. So a table's content is a set of (partition, batch), and its rows can be made again by DuckDB.
 """
 
 from collections.abc import Iterable

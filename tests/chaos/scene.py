@@ -1,6 +1,6 @@
 """The cluster that a run plays on: its namespace, its first group, and what it may be asked.
 
-Everything of a run lies in the namespaces ``chaos`` and ``chaos-foreign``; ``open_scene`` begins with empty ones,
+Everything of a run is in the namespaces ``chaos`` and ``chaos-foreign``; ``open_scene`` begins with empty ones,
 whatever an earlier run left.
 """
 

@@ -1,6 +1,6 @@
 """The long-lived session: a driver pod with ``programs/session_server.py``, and a client of it.
 
-Whoever asks gets an answer, an error of the session (`SessionError`), or `NoAnswer`: what was asked may have been done.
+A caller gets an answer, an error of the session (`SessionError`), or `NoAnswer`: what was asked may have been done.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ class SessionError(Exception):
 
 
 class NoAnswer(Exception):
-    """Nobody knows what the session did."""
+    """No one knows what the session did."""
 
 
 class Session:
@@ -79,7 +79,7 @@ class Session:
         """The answer to a request of an operation; one that may be repeated is, as long as its outcome is unknown.
 
         Raises:
-            SessionError: the session says that it failed, and no attempt may have done it.
+            SessionError: the session reports that it failed, and no attempt may have done it.
             NoAnswer: the last attempt's.
         """
         problem: SessionError | NoAnswer | None = None

@@ -23,7 +23,7 @@ class CannotNow(Exception):
 
 
 class HalfMade(Exception):
-    """A fault was begun, and nobody knows how much of it there is. ``heal`` ends it all the same."""
+    """A fault was begun, and no one knows how much of it there is. ``heal`` ends it all the same."""
 
     def __init__(self, target: str, why: Exception, heal: Heal) -> None:
         super().__init__(f"{target}, half made: {str(why)[:500]}")

@@ -74,7 +74,7 @@ def rows_are_lost() -> Script:
 
 
 def rows_of_an_older_snapshot_are_read() -> Script:
-    """The session itself says that it read the snapshot before."""
+    """The session itself reports that it read the snapshot before."""
     script = begun()
     script.query(ONE, manifest="m1")
     script.write("append", TWO)

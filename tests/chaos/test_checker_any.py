@@ -113,7 +113,7 @@ class Store:
         self.running.append(look)
 
     def manifest(self, name: str, content: Content | None) -> str | None:
-        """One for each content; of an empty table the session says none."""
+        """One for each content; of an empty table the session names none."""
         return self.versions.setdefault((name, content), f"m{len(self.versions)}") if content else None
 
     def save_or_restore(self) -> None:
@@ -127,7 +127,7 @@ class Store:
 
 
 def of_rows(history: History) -> list[str]:
-    """What the checker says of rows: errors are not this test's."""
+    """What the checker reports of rows: errors are not this test's."""
     verdict = judge(history.events, is_whole=False)
     return [str(one) for one in verdict.violations if one.check != "ErrorNotAllowed"]
 

@@ -56,7 +56,7 @@ def is_free(found: ControlPlaneFaults) -> bool:
 def test_one_thread_at_a_time_changes_the_control_plane(
     name: str, function: str, control_plane: ControlPlaneFaults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one would start etcd in the midst of a restore. A fault that holds keeps nobody out."""
+    """Another one would start etcd in the midst of a restore. A fault that holds keeps no one out."""
     free: list[bool] = []
     plane = control_plane_faults.controlplane
     monkeypatch.setattr(plane, function, lambda *_words: free.append(is_free(control_plane)))

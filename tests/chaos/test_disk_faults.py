@@ -61,7 +61,7 @@ def rename_but(name: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
 
 
 def test_disk_that_comes_back_holds_what_it_held(root: Path) -> None:
-    """Nothing of what the agent made in the empty root stays beside it."""
+    """Nothing of what the agent made in the empty root stays next to it."""
     _, heal = DiskFaults(Disks()).disk_gone(Random(1))
     assert read(root) == {}
     write(root, MADE_MEANWHILE)
@@ -80,7 +80,7 @@ def test_disk_that_comes_back_holds_what_it_held(root: Path) -> None:
 def test_agent_that_took_the_empty_root_for_a_new_disk_is_started_again(
     then: dict[str, list[int]], expected: list[int], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As operators are told to; by then the disk is back. The kubelet starts what was killed."""
+    """As the runbook asks; by then the disk is back. The kubelet starts what was killed."""
     agents, killed = iter([{"node-2": [22], "node-3": [33]}, then]), list[tuple[int, bool]]()
     monkeypatch.setattr(disk_faults.cluster_view, "processes_of", lambda _: next(agents))
     monkeypatch.setattr(disk_faults.os, "kill", lambda pid, _: killed.append((pid, read(root) == CONTENT)))
@@ -128,8 +128,8 @@ def test_disk_that_is_not_back_cannot_go_again(root: Path) -> None:
         (["rw,errors=remount-ro"], False), ([], False),
     ],
 )  # fmt: skip
-def test_mount_says_whether_it_is_read_only(lines: list[str], expected: bool) -> None:
-    """The newest one of the data root; what its file system says is another thing."""
+def test_mount_reports_whether_it_is_read_only(lines: list[str], expected: bool) -> None:
+    """The newest one of the data root; what its file system reports is another thing."""
     other = "22 1 254:0 / /other ro,relatime shared:1 - ext4 /dev/vda ro"
     own = [f"31 22 7:0 /data {paths.DATA_ROOT} {options} - ext4 /dev/loop0 rw" for options in lines]
     assert is_read_only("\n".join([other, *own])) == expected

@@ -1,4 +1,4 @@
-"""When nothing can come of a command any more whose outcome nobody knows."""
+"""When nothing can come of a command any more whose outcome no one knows."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_command_is_settled_once_all_has_come_of_it_that_will(
 
 
 def test_the_time_counts_from_when_the_api_server_was_there_again() -> None:
-    """Whoever was told of the command before hears of it then."""
+    """A caller that was informed of the command before hears of it then."""
     now = [100.0]
     doubts = Doubts(lambda: now[0])
     doubts.add(7, "t")

@@ -12,7 +12,7 @@ def test_the_page_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_kind_is_told_in_full(kind: FaultKind) -> None:
+def test_a_kind_is_reported_in_full(kind: FaultKind) -> None:
     """Its errors are known, its times make sense, its sentences fit a cell of a table."""
     assert set(kind.errors) <= set(ERRORS)
     assert 0 <= kind.hold_seconds[0] <= kind.hold_seconds[1] < 600 and kind.aftermath_seconds > 0

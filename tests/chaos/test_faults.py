@@ -158,7 +158,7 @@ def test_everything_is_healed_though_something_fails(monkeypatch: pytest.MonkeyP
 def test_node_is_started_until_it_is_ready(
     is_complete: bool, is_registered: bool, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That all its programs run is not enough; one whose object is gone does not make it anew while it runs."""
+    """That all its programs run is not enough; one whose object is gone does not make it again while it runs."""
     done: list[str] = []
     monkeypatch.setattr(nodes, "is_complete", lambda _: is_complete and "kill" not in done)
     monkeypatch.setattr(targets, "is_registered", lambda _: is_registered)
@@ -203,7 +203,7 @@ def test_node_whose_object_cannot_be_deleted_is_healed_all_the_same(
 def test_fault_that_fails_when_it_was_begun_has_a_heal(
     name: str, module: Any, function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows how much of it there is."""
+    """No one knows how much of it there is."""
     monkeypatch.setattr(faults, "any_node", lambda _: NODE)
     monkeypatch.setattr(nodes, "require_running", lambda _: 33)
     monkeypatch.setattr(nodes, "known", list)

@@ -1,4 +1,4 @@
-"""A history on disk is the one that was told, also when its runner was killed."""
+"""A history on disk is the one that was given, also when its runner was killed."""
 
 import threading
 from pathlib import Path

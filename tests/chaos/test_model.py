@@ -32,7 +32,7 @@ def append(content: Content, batch: int) -> Write:
         pytest.param(Write("drop", "t"), None, id="drop"),
     ],
 )
-def test_a_write_changes_what_its_name_says(write: Write, content: Content | None) -> None:
+def test_a_write_changes_what_its_name_reports(write: Write, content: Content | None) -> None:
     """Each kind of write, on a table with two partitions of one batch."""
     assert table(append(ONE, 1), write).contents() == {content}
 
@@ -76,7 +76,7 @@ def test_two_open_writes_happen_in_any_order() -> None:
 
 
 def test_a_read_sees_any_state_of_its_time() -> None:
-    """Of before, of after, and it says whether it can be taken for the present."""
+    """Of before, of after, and it reports whether it can be taken for the present."""
     model = table(append(ONE, 1))
     model.begin_read(9)
     model.begin(1, append(TWO, 2))

@@ -48,7 +48,7 @@ def test_a_long_query_is_planned_long_before_it_runs(monkeypatch: pytest.MonkeyP
     assert [event.kind for event in history.events if event.name == "query"] == [INVOKE, OK]
 
 
-def test_a_query_of_an_older_snapshot_says_which_manifest_it_wants(asked: list[dict[str, Any]]) -> None:
+def test_a_query_of_an_older_snapshot_reports_which_manifest_it_wants(asked: list[dict[str, Any]]) -> None:
     """By the table's status, and when that was asked for; others want none."""
     wanted = [{key: one.get(key) for key in ("older", "wanted", "asked_at")} for one in asked]
     older = {"older": 3, "wanted": "aa", "asked_at": 4.0}

@@ -1,4 +1,4 @@
-"""What a run leaves, what a failed one says, and when its faults are made and healed."""
+"""What a run leaves, what a failed one reports, and when its faults are made and healed."""
 
 import json
 import threading
@@ -47,7 +47,7 @@ def test_the_report_has_the_promised_fields() -> None:
     assert (told["lost_rows"], told["wrong_answers"], told["errors_not_allowed"]) == (1, 0, 0)
 
 
-def test_a_fault_that_could_not_be_made_is_told_and_not_counted() -> None:
+def test_a_fault_that_could_not_be_made_is_reported_and_not_counted() -> None:
     """What was never done proves nothing."""
     script = lossy()
     number = script.history.invoke("faults", "disk-read-only", plan=7)
@@ -64,7 +64,7 @@ def test_a_fault_that_could_not_be_made_is_told_and_not_counted() -> None:
     ]  # fmt: skip
 
 
-def test_a_failure_says_how_it_came_and_what_runs_it_again() -> None:
+def test_a_failure_reports_how_it_came_and_what_runs_it_again() -> None:
     """Seed, timeline, history, logs, commands."""
     events = lossy().history.events
     text = report.failure(PLAN, events, judge(events), Path("/logs"))
@@ -93,7 +93,7 @@ def test_a_fault_that_took_longer_to_make_than_it_was_to_last_is_healed(monkeypa
     healed = threading.Event()
 
     def make(_: Faults, step: Step) -> None:
-        healed.wait(0.2)  # whoever heals by the plan's time does it now
+        healed.wait(0.2)  # anyone who heals by the plan's time does it now
         done.append(f"made {step.number}")
 
     def heal(_: Faults, number: int) -> None:

@@ -60,7 +60,7 @@ def test_fault_is_healed_until_it_is_or_the_run_ends(
 
 
 def test_all_is_well_once_dropped_tables_are_back(running: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody could say of one that is not whether its rows are lost."""
+    """No one could say of one that is not whether its rows are lost."""
     looks = iter([["t"], ["t"], *[list[str]()] * runner.WELL_LOOKS])
     monkeypatch.setattr(runner.time, "sleep", do_nothing)
     monkeypatch.setattr(running, "_heal_all", do_nothing)

@@ -22,7 +22,7 @@ from .work import Work
 
 
 class Driver(BaseHTTPRequestHandler):
-    """Answers as told, a list one by one; ``silent`` operations hang until the test ends."""
+    """Answers as given, a list one by one; ``silent`` operations hang until the test ends."""
 
     answers: dict[int, Any] = {}
     running: set[int] = set()
@@ -68,7 +68,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
 
 def test_answers_and_errors(session: Session) -> None:
-    """What the session says, and what it says went wrong."""
+    """What the session reports, and what it reports went wrong."""
     Driver.answers = {1: {"ok": {"rows": []}}, 2: {"error": "LoadConflict: lost"}}
     assert session.is_alive() and session.ask(1, 5, do="query") == {"rows": []}
     with pytest.raises(SessionError, match=r"^LoadConflict: lost$"):
@@ -102,7 +102,7 @@ def test_a_request_that_may_be_repeated_is_until_its_outcome_is_known(session: S
 
 
 def test_a_repeated_request_is_settled_when_no_driver_can_do_it_any_more(session: Session) -> None:
-    """The one that knows nothing of it says nothing of the one before, which may still run."""
+    """The one that knows nothing of it is silent about the one before, which may still run."""
     session._unknown = {7: {0, 1}, 8: {0}}
     session._settle({0})
     assert session._history.events[-1].detail == {"numbers": [8]}
@@ -136,7 +136,7 @@ def test_a_driver_that_is_ended_is_not_asked_again(session: Session, monkeypatch
 
 
 def test_a_lost_session_gives_no_answer() -> None:
-    """Nobody listens."""
+    """No one listens."""
     session = Session(History())
     with pytest.raises(NoAnswer, match="SessionLost"):
         session.ask(1, 5, do="query")
@@ -161,7 +161,7 @@ class FailingSession:
     ("alive", "said"),
     [(True, "RuntimeError: the pool is shut"), (False, "SessionLost: RuntimeError: the pool is shut")],
 )
-def test_whatever_a_stopping_spark_says_the_session_is_lost(alive: bool, said: str) -> None:
+def test_whatever_a_stopping_spark_reports_the_session_is_lost(alive: bool, said: str) -> None:
     """Seed 861445: ``SparkContext has been shutdown`` is one of many such words."""
     session: Any = FailingSession("the pool is shut", alive)
     assert session_server.answer_of(session, {"do": "query", "statement": "SELECT 1"}) == {"error": said}
@@ -177,7 +177,7 @@ def test_the_driver_is_made_from_the_operators_template() -> None:
     assert "spark.driver.memory=1g" in container["args"] and pod["spec"]["serviceAccountName"] == "spark"
 
 
-def test_what_a_query_read_is_told_by_its_locations() -> None:
+def test_what_a_query_read_is_reported_by_its_locations() -> None:
     """A manifest for each table, and whose files they are."""
     locations = ["coloc://chaos/orders-0a1b2c3d/ab12", "coloc://chaos/table-3-11223344/cd34"]
     assert read_from(locations, ["orders", "table-3"]) == {

@@ -19,7 +19,7 @@ G = "group-3"
 
 
 def test_a_burst_of_commits_overtakes_a_long_query(users: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the table that nobody drops; there are more of them than its history keeps."""
+    """Of the table that no one drops; there are more of them than its history keeps."""
     loads, asked = [], []
     monkeypatch.setattr(users, "load", lambda mode, table, _parts: loads.append((mode, table)))
     users.ask_long = asked.append

@@ -1,4 +1,4 @@
-"""Looks at the cluster all the time: verdicts beside what is on the disks, clones, memory; at its end for leftovers."""
+"""Watches the cluster: verdicts against what is on the disks, clones, memory; at the end, leftovers."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ LOOKS_BETWEEN_MEMORY = 7
 
 
 class Watch:
-    """What is seen goes into the history; what is there is told to ``work``."""
+    """What is seen goes into the history; what is there is given to ``work``."""
 
     def __init__(self, history: History, disks: Disks, work: Work) -> None:
         self._history, self._disks, self._work = history, disks, work
@@ -107,7 +107,7 @@ class Watch:
         return [text for group in self.look().detail["groups"].values() for text in lacking(group)]
 
     def leftovers(self, restored: bool) -> list[str]:
-        """What should not be there when all is well. ``restored``: etcd was, so folders that nobody knows may stay."""
+        """What should not be there when all is well. ``restored``: etcd was, so folders that no one knows may stay."""
         groups, tables = cluster_view.groups_and_tables()
         names = {group["metadata"]["name"] for group in groups}
         maps = cluster_view.get("configmaps", "-n", scene.NAMESPACE)
@@ -155,7 +155,7 @@ def is_finished(clone: Path) -> bool:
     """Whether all that a clone's folder was for has arrived. One that was given up stays for a day: it is resumed."""
     try:
         progress = CloneProgress.model_validate_json((clone / PROGRESS_FILE).read_text())
-    except (FileNotFoundError, ValueError):  # nobody syncs it: a disk that failed may have it empty
+    except (FileNotFoundError, ValueError):  # no one syncs it: a disk that failed may have it empty
         return False
     return progress.bytes_done >= progress.bytes_total
 

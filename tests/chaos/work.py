@@ -1,6 +1,6 @@
 """What users do: loads, compactions, drops and recoveries, new tables and groups, moves, replicas, columns, drains.
 
-Each step ends within its bound, and its outcome is in the history: done, refused, or unknown. A command that fails says
+Each step ends within its bound, and its outcome is in the history: done, refused, or unknown. A command that fails has
 ``fail`` only where it is certain that nothing will come of it.
 """
 
@@ -174,7 +174,7 @@ class Work:
     def _burst(self, _: Random) -> None:
         """More commits than the table's history keeps, under a query that was planned before: it has to find its files.
 
-        On the first table, which nobody drops.
+        On the first table, which no one drops.
         """
         if not self.tables:
             return
@@ -376,7 +376,7 @@ def stays_for_its_replicas(table: dict[str, Any], groups: Iterable[dict[str, Any
 
 
 def error_of_application(said: str) -> str:
-    """What a submitted query ended with. A driver that is gone says nothing itself; wrong use of the command does."""
+    """How a submitted query ended. A driver that is gone gives no reason; a wrong use of the command does."""
     is_known = error_name(said) or any(word in said for word in ("Traceback", "Usage:"))
     return said if is_known else f"SessionLost: submitted: {said}"
 

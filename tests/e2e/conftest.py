@@ -1,6 +1,6 @@
 """The dev cluster with both operators, the group and its tables loaded: made once for all end-to-end tests.
 
-The tests of this folder are one story, told in the order of the files' names and of the tests within them: each leaves
+The tests of this folder are one story, in the order of the files' names and of the tests within them: each leaves
 the group stable for the next. `make test` leaves out those marked ``deep``, between any of the others.
 """
 
@@ -82,7 +82,7 @@ def _load_both(folder: Path) -> dict[str, int]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The logs of a failed test are kept; its report says where."""
+    """The logs of a failed test are kept; its report names where."""
     report = yield
     if report.failed and "loaded" in getattr(item, "funcargs", {}):
         report.sections.append(("Cluster", kept_logs.keep(item.name)))

@@ -1,4 +1,4 @@
-"""What a failed test leaves for whoever looks into it, written at once: later tests, or the end, change the cluster.
+"""What a failed test leaves for anyone who looks into it, written at once: later tests, or the end, change the cluster.
 
 ``build/e2e/<test>/`` gets the objects, the events, each pod's log, and the logs of the cluster's own programs.
 """
@@ -30,7 +30,7 @@ def begin() -> None:
 
 
 def keep(test: str) -> str:
-    """Write all of it; a sentence that says where it lies, or why it does not."""
+    """Write all of it; returns where it is, or the reason why it could not."""
     if FOLDER.exists() and len(list(FOLDER.iterdir())) >= MOST_KEPT:
         return f"no logs kept: {FOLDER} has those of the first {MOST_KEPT} failures"
     folder = FOLDER / "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in test)
@@ -57,7 +57,7 @@ def _pods() -> list[tuple[str, str]]:
 
 
 def _kubectl(arguments: Sequence[str]) -> str:
-    """What kubectl says of the tests' own cluster, its errors too: there may be no cluster any more."""
+    """What kubectl reports of the tests' own cluster, its errors too: there may be no cluster any more."""
     command = [str(paths.BIN / "kubectl"), "--kubeconfig", str(paths.KUBECONFIG), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ANSWER_SECONDS,

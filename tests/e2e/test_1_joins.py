@@ -1,4 +1,4 @@
-"""Loaded tables are joined without a shuffle from local disks, and with one where the user says so."""
+"""Loaded tables are joined without a shuffle from local disks, and with one where the user asks for it."""
 
 import pytest
 

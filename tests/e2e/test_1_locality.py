@@ -20,7 +20,7 @@ LEAST_LOCAL = 0.99
 
 
 @pytest.mark.deep
-def test_tasks_run_where_their_bucket_lies(loaded: Loaded, tmp_path: Path) -> None:
+def test_tasks_run_where_their_bucket_is(loaded: Loaded, tmp_path: Path) -> None:
     """At least 99 % of the input tasks ran on a node that holds their bucket; no byte came from another node."""
     tmp_path.chmod(0o777)  # the driver runs as another user
     for parent in tmp_path.parents[:3]:

@@ -1,4 +1,4 @@
-"""What is read beside the newest rows of one group: an older snapshot, a table in no group, tables of two namespaces.
+"""What is read next to the newest rows of one group: an older snapshot, a table in no group, tables of two namespaces.
 
 The tables of this story are made of TPC-H's orders; those of the group stay as they are.
 """
@@ -85,7 +85,7 @@ def found(lake: Loaded) -> Found:
 
 @pytest.mark.deep
 def test_an_older_snapshot_and_a_table_in_no_group(visits: Loaded) -> None:
-    """The first snapshot's rows are joined, with a shuffle, and the verdict says why."""
+    """The first snapshot's rows are joined, with a shuffle, and the verdict gives the reason."""
     rows = visits.oracle.row_count("orders")
     statement = f"SELECT count(*) FROM orders JOIN {ALONE} VERSION AS OF 1 ON o_orderkey = v_orderkey"
     older = query(statement, "-n", workload.NAMESPACE, *NO_BROADCAST)

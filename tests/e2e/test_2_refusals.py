@@ -1,4 +1,4 @@
-"""Whoever has no right is refused and told nothing; a table that does not fit is refused with both values."""
+"""An account without rights is refused and learns nothing; a table that does not fit is refused with both values."""
 
 import json
 from functools import partial
@@ -57,7 +57,7 @@ def test_a_token_for_another_audience_is_401(data_target: str) -> None:
     assert agents.request(url, "GET", data_target, bearer=bearer).status == 401
 
 
-def test_another_namespaces_token_is_403_and_told_nothing(data_target: str, stranger: str) -> None:
+def test_another_namespaces_token_gets_403_and_learns_nothing(data_target: str, stranger: str) -> None:
     """403 for a file that is there and for one that is not, with the same words."""
     url = next(iter(agents.urls().values()))
     missing = data_target.replace(data_target[-20:-9], "0" * 11)
@@ -108,7 +108,7 @@ def test_a_table_that_does_not_fit_is_refused_with_both_values(loaded: Loaded) -
     pytest.param({"bucketKey": ["bigint"], "buckets": 8, "replicas": 9}, "spec.replicas", id="too many replicas"),
 ])
 def test_a_bad_group_is_refused_at_admission(loaded: Loaded, spec: dict[str, object], words: str) -> None:
-    """What one object alone says wrong never gets into the cluster."""
+    """An object that is wrong by itself never gets into the cluster."""
     group = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocationGroup",
              "metadata": {"name": "bad", "namespace": workload.NAMESPACE}, "spec": spec}
     assert words in run(["kubectl", "create", "-f", "-"], stdin=json.dumps(group), allowed=(1,)).stderr

@@ -50,7 +50,7 @@ def test_a_table_that_does_not_fit_is_refused_by_kubectl(guarded: None) -> None:
 
 
 def test_a_group_with_tables_is_not_deleted(guarded: None) -> None:
-    """The refusal says how one sees them, and the way out; it names none, as anybody may ask a webhook."""
+    """The refusal names how one sees them, and the way out; it names none, as anybody may ask a webhook."""
     done = run(["kubectl", "delete", "cg", workload.GROUP, "-n", workload.NAMESPACE, "--dry-run=server"], allowed=(1,))
     assert "GroupInUse" in done.stderr and f"2 tables are in group {workload.GROUP} (kubectl get" in done.stderr
 
@@ -66,7 +66,7 @@ def test_a_labelled_application_is_placed(guarded: None) -> None:
 
 
 def test_a_labelled_schedule_is_placed(guarded: None) -> None:
-    """Each of its runs will be beside the group."""
+    """Each of its runs will be next to the group."""
     schedule = yaml.safe_load(SCHEDULE.read_text())
     schedule["metadata"] |= {"namespace": workload.NAMESPACE, "labels": {"colocation.dev/group": workload.GROUP}}
     assert placed_nodes(created(schedule)["spec"]["template"]) == nodes_of_the_group()
@@ -94,7 +94,7 @@ class AdminApi:
 
 @pytest.fixture(scope="module")
 def api(loaded: Loaded, tmp_path_factory: pytest.TempPathFactory) -> AdminApi:
-    """An admin and somebody without rights, made as docs/how-to/admin-api.md says."""
+    """An admin and somebody without rights, made as docs/how-to/admin-api.md states."""
     subject = f"--serviceaccount={OPS}:admin"
     for what in (("namespace", OPS), ("serviceaccount", "admin", "-n", OPS), ("serviceaccount", "nobody", "-n", OPS),
                  ("clusterrolebinding", "ops-admin", "--clusterrole=colocation-admin", subject)):  # fmt: skip
@@ -118,7 +118,7 @@ def test_only_admins_are_answered(api: AdminApi) -> None:
 
 
 def test_a_mark_by_hand_makes_the_group_unstable_until_it_is_taken_back(api: AdminApi) -> None:
-    """The reason says who; the answer is the group's state, and so is kubectl's."""
+    """The reason names who; the answer is the group's state, and so is kubectl's."""
     status, marked = api.ask("DELETE", f"/group_stable?{group_id()}", api.admin)
     assert (status, marked["status"], marked["stable"], marked["reason"]) == (200, "OK", False, "MarkedUnstable")
     condition = workload.stable_condition()
@@ -137,7 +137,7 @@ def created(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusal(body: dict[str, Any]) -> str:
-    """What the API server says to an object that it does not take; empty when it takes it."""
+    """What the API server reports to an object that it does not take; empty when it takes it."""
     command = ["kubectl", "create", "-f", "-", "--dry-run=server"]
     return run(command, stdin=yaml.safe_dump(body), allowed=(0, 1)).stderr
 

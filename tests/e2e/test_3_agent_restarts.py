@@ -66,7 +66,7 @@ def test_joins_and_a_load_go_on_while_all_agents_restart(loaded: Loaded) -> None
         result = workload.result_of(joins.result().stdout)
     assert result["answers"] == [[rows, 0]]
     assert result["joins"] > 0 and result["remoteBytes"] > 0
-    # How long an agent is away depends on the machine; beyond the grace the group says so, and is stable again.
+    # How long an agent is away depends on the machine; beyond the grace the group reports it, and is stable again.
     story.wait_for_stable(120)
 
 

@@ -102,7 +102,7 @@ def assert_joined_on_its_nodes(rows: int) -> None:
 
 
 def apply_table(group: str) -> None:
-    """``kubectl apply`` the table; it says what a group made from it is to be."""
+    """``kubectl apply`` the table; its fields are those of the group that is made from it."""
     spec = {"colocateWith": group, "buckets": 8, "replicas": 2, "bucketedBy": ["r_orderkey"], "columns": [
         {"name": "r_orderkey", "type": "bigint"}, {"name": "r_date", "type": "date"}]}
     body = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocatedTable",

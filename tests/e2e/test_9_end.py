@@ -27,7 +27,7 @@ def test_objects_go_at_once_while_the_operator_is_down(loaded: Loaded) -> None:
 
 
 def test_uninstall_leaves_data_and_kinds(loaded: Loaded) -> None:
-    """``helm uninstall`` removes neither the CRDs nor what lies on the nodes."""
+    """``helm uninstall`` removes neither the CRDs nor what is stored on the nodes."""
     before = {node: set(recycled(node)) for node in disks.nodes()}
     cluster.uninstall_colocation()
     assert "colocationgroups.colocation.dev" in kubectl("get", "crd", "-o", "name")
@@ -36,7 +36,7 @@ def test_uninstall_leaves_data_and_kinds(loaded: Loaded) -> None:
 
 
 def node_is_ready(node: str) -> bool:
-    """Whether Kubernetes says that the node is Ready."""
+    """Whether Kubernetes reports that the node is Ready."""
     conditions = kubectl_json("get", "node", node)["status"]["conditions"]
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 

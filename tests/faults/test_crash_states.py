@@ -84,7 +84,7 @@ def clone_large(root: DataRoot, acknowledge: Acknowledge) -> None:
 
 @pytest.fixture
 def no_announcements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told to the agent next door may be lost: it looks at the folders itself."""
+    """What is sent to the agent next door may be lost: it looks at the folders itself."""
     monkeypatch.setattr(publish, "announce", lambda *_: None)
 
 
@@ -117,7 +117,7 @@ def states_of(
 
 
 def held(folder: Path, table: TablePath = TABLE.path) -> dict[str, bytes]:
-    """What lies under its path of the table."""
+    """What is stored under its path of the table."""
     base = folder / table.namespace / table.directory
     return {str(path.relative_to(base)): path.read_bytes() for path in base.rglob("*") if path.is_file()}
 
@@ -133,7 +133,7 @@ def repeated(program: Program, folder: Path) -> None:
 def test_a_file_is_whole_or_not_there(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_announcements: None
 ) -> None:
-    """Nothing that lies there is wrong, nothing that was acknowledged is missing, and a repetition ends well."""
+    """Nothing that is there is wrong, nothing that was acknowledged is missing, and a repetition ends well."""
     for state, folder in states_of(program, tmp_path, monkeypatch):
         found = held(folder)
         assert found.items() <= WANTED.items(), state.name
@@ -145,7 +145,7 @@ def test_a_file_is_whole_or_not_there(
 def test_a_damaged_file_is_replaced_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_announcements: None
 ) -> None:
-    """The damaged one or the right one lies there, never nothing and never a third one."""
+    """The damaged one or the right one is there, never nothing and never a third one."""
     damaged = {f"shop/{TABLE.path.directory}/{path}": b"damaged" for path in WANTED}
     for state, folder in states_of(clone_large, tmp_path, monkeypatch, damaged):
         found = held(folder)
@@ -191,7 +191,7 @@ def test_a_dropped_table_is_never_lost(
 def test_what_a_successor_lacks_is_never_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_announcements: None
 ) -> None:
-    """It has a folder already: each file lies in one of both, whole, and a repetition ends well."""
+    """It has a folder already: each file is in one of both, whole, and a repetition ends well."""
     late = data_path(2, partition="day=1")
     before = {f"shop/{TABLE.path.directory}/{path}": content for path, content in WANTED.items()}
     before |= {f"shop/{SUCCESSOR.directory}/{late}": b"late"}

@@ -184,8 +184,8 @@ def test_what_happens_to_real_disks(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a loop device needs root")
-def test_a_disk_that_fails_is_told_of_and_keeps_what_was_committed(tmp_path: Path) -> None:
-    """Nothing that the agent does there ends it. Mounted anew, as after a power cut, a clone's progress is lost: nobody
+def test_a_disk_that_fails_is_reported_and_keeps_what_was_committed(tmp_path: Path) -> None:
+    """Nothing that the agent does there ends it. Mounted again, as after a power cut, a clone's progress is lost: none
     synced it.
     """
     complete = {"0": "complete", "1": "complete"}

@@ -1,4 +1,4 @@
-"""A table of a group of another namespace, and an account with the chart's rights and no more: a loader, or Spark."""
+"""A table of a group of another namespace, and an account with the chart's rights only: a loader, or Spark."""
 
 import os
 import subprocess

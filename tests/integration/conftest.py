@@ -35,6 +35,6 @@ def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator
 
 @pytest.fixture
 def account(cluster: ControlPlane, tmp_path: Path) -> Iterator[Account]:
-    """An account beside a table of a group of another namespace."""
+    """An account next to a table of a group of another namespace."""
     with running_account(cluster, tmp_path) as made:
         yield made

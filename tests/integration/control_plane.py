@@ -207,7 +207,7 @@ def _apiserver_command(folder: Path, etcd_port: int, port: int) -> list[str]:
 
 
 def kubeconfig_of(url: str, token: str) -> str:
-    """The text of a kubeconfig for whoever has this token."""
+    """The text of a kubeconfig for anyone who has this token."""
     return f"""\
 apiVersion: v1
 kind: Config

@@ -48,7 +48,7 @@ SYSTEM = "colocation-system"
 NO_HEADROOM = {"COLOCATION_DISK_HEADROOM_FRACTION": "0"}
 """All "nodes" share the disk of this machine, which may be nearly full: that is not what these tests are about."""
 CHART_ACCOUNTS = ("colocation-operator", "colocation-agent", "colocation-clone")
-"""They have the rights that the chart gives them, and no more."""
+"""They have the rights that the chart gives them, and no others."""
 LOADER = "loader"
 AUTHORITY = "authority"
 """The folder with the CA that the operator signs with."""
@@ -174,7 +174,7 @@ class Installation:
     def load(self, namespace: str, table: str, snapshot_id: int = 1, **told: object) -> None:
         """What a loader does: files to every replica's agent, the manifest to all, then the commit.
 
-        ``told``: what else the commit says in the status.
+        ``told``: what else the commit writes into the status.
         """
         body = self.read("ct", table, namespace)
         group_namespace, group_name = group_key(namespace, body["status"]["group"])
@@ -224,7 +224,7 @@ class Installation:
         patch = as_json({"status": status})
         command = ("patch", "job", name, "--namespace", SYSTEM, "--subresource=status", "--type=merge", "-p", patch)
         done = self.plane.kubectl(*command)
-        is_removed = "not found" in done.stderr  # the agent told of the files first
+        is_removed = "not found" in done.stderr  # the agent was given the files first
         assert done.returncode == 0 or is_removed, done.stderr
 
 
@@ -301,7 +301,7 @@ def running_agent_of(
 
 
 def _until_listens(installation: Installation, node: str) -> None:
-    """Until the agent says that it has no such file."""
+    """Until the agent reports that it has no such file."""
     timeouts = Timeouts(retry_deadline_seconds=90.0)
     url = f"https://{installation.nodes[node]}:{AGENT_PORT}"
     with AgentCaller(url, installation.credentials(LOADER), timeouts) as agent, pytest.raises(NotFound):

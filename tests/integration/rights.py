@@ -23,7 +23,7 @@ ASKED_BESIDE: dict[Right, tuple[Right, ...]] = {
     ("", "certificates.k8s.io", f"{_REQUESTS}/approval", "patch"): ((*_SIGNERS, "approve"),),
     ("", "certificates.k8s.io", f"{_REQUESTS}/status", "patch"): ((*_SIGNERS, "sign"),),
 }
-"""Admission plugins ask for these when the right beside them is used; the audit log shows only the write."""
+"""Admission plugins ask for these when the right next to them is used; the audit log shows only the write."""
 
 
 def chart_rights() -> list[JsonObject]:
@@ -90,7 +90,7 @@ def refused(log: Path, account: str) -> set[Right]:
 
 
 def unused(log: Path, account: str) -> set[Right]:
-    """What the chart grants and nobody used; a right for all namespaces has to be used outside of our own."""
+    """What the chart grants and no one used; a right for all namespaces has to be used outside of our own."""
     seen = used(log, account)
     return {
         right

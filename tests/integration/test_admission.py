@@ -65,7 +65,7 @@ def create(
 
 
 def refusal(installation: Installation, body: JsonObject) -> str:
-    """What the API server says to an object that it does not take."""
+    """What the API server reports to an object that it does not take."""
     done = create(installation, as_json(body), "--dry-run=server")
     assert done.returncode != 0, done.stdout
     return done.stderr
@@ -126,7 +126,7 @@ TABLES_REFUSED = [
 
 @pytest.mark.parametrize("body", TABLES_REFUSED)
 def test_tables_are_refused_in_the_operators_words(installation: Installation, body: JsonObject) -> None:
-    """Where no webhook guards, the operator says the same in ``Accepted=False``."""
+    """Where no webhook guards, the operator reports the same in ``Accepted=False``."""
     created = create(installation, as_json(body), namespace=UNGUARDED)
     assert created.returncode == 0, created.stderr
     installation.wait("ct", "bad", UNGUARDED, "condition=Accepted=False")
@@ -137,7 +137,7 @@ def test_tables_are_refused_in_the_operators_words(installation: Installation, b
     assert words and words.replace(UNGUARDED, GUARDED) in said
 
 
-def test_the_first_difference_is_told_with_both_values(installation: Installation) -> None:
+def test_the_first_difference_is_reported_with_both_values(installation: Installation) -> None:
     """Doris' and StarRocks' order of checking: the bucket count comes before the types."""
     body = table("bad", buckets=16, bucketedBy=["o_orderdate"], partitionedBy=[], replicas=1)
     assert "Colocate tables must have same bucket num: 16 should be 2, as in group sales" in refusal(installation, body)
@@ -234,7 +234,7 @@ def test_a_contradiction_is_refused_in_the_words_of_submit(installation: Install
 
 
 def test_an_update_that_leaves_the_spec_alone_changes_nothing(installation: Installation) -> None:
-    """Kubeflow's operator runs an application anew when its spec changes."""
+    """Kubeflow's operator runs an application again when its spec changes."""
     before = stored(installation, application("steady"), KUBEFLOW)
     done = installation.plane.kubectl("annotate", KUBEFLOW, "steady", "-n", GUARDED, "note=seen")
     assert done.returncode == 0, done.stderr
@@ -243,7 +243,7 @@ def test_an_update_that_leaves_the_spec_alone_changes_nothing(installation: Inst
     assert after["metadata"]["generation"] == before["metadata"]["generation"]
 
 
-def test_an_unstable_group_is_told_in_the_annotation(installation: Installation) -> None:
+def test_an_unstable_group_is_reported_in_the_annotation(installation: Installation) -> None:
     """The decision is that of the moment, with the operator's reason."""
     installation.set_ready("node-2", False)
     try:

@@ -223,7 +223,7 @@ def test_a_commit_tells_the_columns_of_its_rows(plane: ControlPlane) -> None:
 @pytest.mark.parametrize("field", FORGED)
 @pytest.mark.parametrize("is_removed", [False, True], ids=["changed", "removed"])
 def test_loaders_change_nothing_else(plane: ControlPlane, field: str, is_removed: bool) -> None:
-    """Alone or beside a commit; the message says what is allowed."""
+    """Alone or next to a commit; the message names what is allowed."""
     before = status_of(plane, "ct/orders")
     objection = patch(plane, LOADER, "ct/orders", {field: None if is_removed else FORGED[field], "snapshot": SNAPSHOT})
     allowed = "you may change status.snapshot, status.history and status.commits only"
@@ -275,7 +275,7 @@ def test_right_to_act_for_the_operator_may_be_of_one_object(plane: ControlPlane)
 
 
 def test_marks_are_the_operators(plane: ControlPlane) -> None:
-    """Nobody takes a dropped table's files, or closes a group, by a mark; other marks and changes are free."""
+    """No one takes a dropped table's files, or closes a group, by a mark; other marks and changes are free."""
     objection = create(plane, EDITOR, marked("ct"))
     assert "the annotation colocation.dev/recovers is set by the operator" in objection
     assert "the label colocation.dev/private is set by the operator" in create(plane, EDITOR, marked("cg"))

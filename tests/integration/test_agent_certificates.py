@@ -171,7 +171,7 @@ def test_an_agent_gets_no_other_nodes_certificate(installation: Installation) ->
     until(lambda: said in installation.operator_log.read_text())
 
 
-def test_nobody_else_gets_an_agents_certificate(installation: Installation) -> None:
+def test_no_one_else_gets_an_agents_certificate(installation: Installation) -> None:
     """A token that is bound to no pod, and an administrator."""
     unbound = installation.kubectl("create", "token", AGENT_ACCOUNT, "--namespace", SYSTEM).strip()
     names = [ask_as(installation, unbound, "node-1"), ask_as(installation, "integration-tests-administrator", "node-1")]
@@ -222,14 +222,14 @@ def test_a_renewal_cuts_no_connection(installation: Installation) -> None:
 
 
 def has_answer(agent: AgentCaller) -> bool:
-    """Requests go on all the time: the agent says each time that there is no such file."""
+    """Requests go on all the time: the agent reports each time that there is no such file."""
     with pytest.raises(NotFound):
         agent.head_file(*FILE)
     return True
 
 
 def replace_authority(installation: Installation) -> None:
-    """Clients trust the old and the new CA; agents are told of the new one only, so that they ask again."""
+    """Clients trust the old and the new CA; agents get the new one only, so that they ask again."""
     folder = installation.folder
     old = (folder / "ca.crt").read_bytes()
     new = make_authority(folder / "authority", "renewed").read_bytes()

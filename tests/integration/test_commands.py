@@ -1,6 +1,6 @@
 """Every command that asks the cluster, on a real API server, as people meet it who have no rights, or mistype.
 
-Nothing ends in a traceback, each message says what to do, and the exit code is that of a failure.
+Nothing ends in a traceback, each message names what to do, and the exit code is that of a failure.
 """
 
 from collections.abc import Callable, Iterator
@@ -85,7 +85,7 @@ def failures(run: Colocation, lines: list[str], said: str, *more: str) -> list[s
     return [f"{line}: {one.exit_code} {one.stderr}" for line, one in wrong]
 
 
-def test_without_rights_each_command_says_so(colocation: As, nobody: Path) -> None:
+def test_without_rights_each_command_reports_it(colocation: As, nobody: Path) -> None:
     """And where the rights are listed; `doctor` raises no alarm about them."""
     run = colocation(nobody)
     assert failures(run, [*IN_A_NAMESPACE, STATEMENT, *OF_THE_CLUSTER], "you may not do this: ") == []
@@ -96,7 +96,7 @@ def test_without_rights_each_command_says_so(colocation: As, nobody: Path) -> No
 
 
 def test_in_a_namespace_that_does_not_exist(cluster: ControlPlane, colocation: As, shop: str) -> None:
-    """The API server lists nothing there, and tells nobody."""
+    """The API server lists nothing there, and tells no one."""
     run = colocation(cluster.kubeconfig)
     assert failures(run, [*IN_A_NAMESPACE, STATEMENT], "there is no namespace 'nope': ", "-n", "nope") == []
     assert "there is no namespace nope" in run("doctor", "-n", "nope").stdout

@@ -1,4 +1,4 @@
-"""`make bench-control-plane` at its smallest: it measures what it says, a quiet operator is quiet, agents are right."""
+"""`make bench-control-plane` at its smallest: it measures what it claims, and a quiet operator is quiet."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ SMALLEST = Row(
 
 @pytest.mark.deep
 def test_quiet_operator_asks_for_nothing(tmp_path: Path) -> None:
-    """While only nodes' heartbeats come it sends no request but for its Lease and to begin watches anew."""
+    """While only nodes' heartbeats come it sends no request but for its Lease and to begin watches again."""
     measured = measure(SMALLEST, tmp_path)
     assert measured.keys() >= FIELDS
     assert (measured["groups"], measured["tables"], measured["nodes"]) == (3, 6, 3)
@@ -59,7 +59,7 @@ def node() -> FakeNode:
 
 
 async def answer(node: FakeNode, request: Json, known: str | None) -> tuple[str, bool, list[str], list[str]]:
-    """(revision as it comes back, whether all is told, folders told of, unknown ones)."""
+    """(revision as it comes back, whether all is reported, folders reported, unknown ones)."""
     content = await node.inventory(request, known)
     assert content is not None
     report = json.loads(content)
@@ -68,7 +68,7 @@ async def answer(node: FakeNode, request: Json, known: str | None) -> tuple[str,
 
 
 async def test_fake_agent_answers_with_what_changed(node: FakeNode) -> None:
-    """In full first, then the tables that a question or a load changed; folders that nobody asks about are unknown."""
+    """In full first, then the tables that a question or a load changed; folders that no one asks about are unknown."""
     known, *first = await answer(node, question(1, None, asked("a", "1")), None)
     assert first == [True, ["a"], ["shop/b"]]
     known, *second = await answer(node, question(2, 1, asked("b", "1")), known)

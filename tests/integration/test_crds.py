@@ -1,4 +1,4 @@
-"""The CRDs on a real API server: what one object alone says wrong is refused, and told how to put right."""
+"""The CRDs on a real API server: an object that is wrong by itself is refused, with the way to mend it."""
 
 import pytest
 
@@ -126,7 +126,7 @@ def test_good_objects_are_accepted(cluster: ControlPlane, body: JsonObject) -> N
 
 @pytest.mark.parametrize(("body", "message"), REFUSED)
 def test_bad_objects_are_refused(cluster: ControlPlane, body: JsonObject, message: str) -> None:
-    """Each refusal says what was given and what is allowed."""
+    """Each refusal names what was given and what is allowed."""
     result = cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=as_json(body))
     assert result.returncode != 0
     assert message in result.stderr

@@ -26,7 +26,7 @@ APPLICATION = {
 
 @pytest.fixture
 def grouped(cluster: ControlPlane, namespace: str) -> str:
-    """A namespace with a stable group and the ConfigMap that the operator would keep beside it."""
+    """A namespace with a stable group and the ConfigMap that the operator would keep next to it."""
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=as_json(group()))
     status = as_json({"status": {"stable": True, "nodes": ["node-1", "node-2"]}})
     cluster.kubectl("patch", "cg", "sales", "-n", namespace, "--subresource=status", "--type=merge", "-p", status)
@@ -77,15 +77,15 @@ def is_part(shown: object, found: object) -> bool:
 
 
 def test_a_running_application_is_not_started_twice(cluster: ControlPlane, grouped: str) -> None:
-    """The message says how it goes, and what to do."""
+    """The message names the state and what to do."""
     assert submit(cluster, grouped).returncode == 0
     again = submit(cluster, grouped)
     assert again.returncode == 1
     assert "Spark application 'report' exists" in again.stderr and "--watch" in again.stderr
 
 
-def test_a_driver_that_is_refused_is_told(cluster: ControlPlane, grouped: str) -> None:
-    """The Job controller's event says why there is no pod; here it is a test that plays it."""
+def test_a_driver_that_is_refused_is_reported(cluster: ControlPlane, grouped: str) -> None:
+    """The Job controller's event gives the reason why there is no pod; here it is a test that plays it."""
     assert submit(cluster, grouped).returncode == 0
     about = {key: stored(cluster, grouped)["metadata"][key] for key in ("name", "namespace", "uid")}
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "one", "namespace": grouped},
@@ -123,7 +123,7 @@ def waiting(reason: str, message: str = "") -> JsonObject:
                  "FailedMount: MountVolume.SetUp failed", id="as a volume"),
     pytest.param(waiting("ContainerCreating"), "", "", id="it starts"),
 ])  # fmt: skip
-def test_a_driver_that_cannot_start_says_why(
+def test_a_driver_that_cannot_start_gives_the_reason(
     cluster: ControlPlane, grouped: str, status: JsonObject, event: str, said: str
 ) -> None:
     """By its status, or by its events, as the kubelet writes them."""

@@ -1,4 +1,4 @@
-"""A table of a group of another namespace, seen with the chart's rights and no more."""
+"""A table of a group of another namespace, seen with the chart's rights only."""
 
 import yaml
 
@@ -8,7 +8,7 @@ from .accounts import LAKE, SHOP, Account
 
 
 def test_a_foreign_group_is_read_with_the_view_role(account: Account) -> None:
-    """Without it the command says what to ask for; with it jobs are of the table's namespace, not of the group's."""
+    """Without it the command names what to ask for; with it jobs are of the table's namespace, not of the group's."""
     account.bind(LAKE, "colocation-user")
     options = ("-n", LAKE, "--image", "spark:1", "--dry-run")
     load = ("load", "clicks", "--from", "s3a://lake/clicks", *options)

@@ -103,7 +103,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("spec", "said"), REFUSED)
 def test_files_are_read_only(plane: ControlPlane, spec: JsonObject, said: str) -> None:
-    """Whoever makes the pod, and in whichever container it is mounted."""
+    """Anyone who makes the pod, and in whichever container it is mounted."""
     assert said in objection(plane, TENANT, pod(**spec))
     assert said in plane.kubectl("create", "-f", "-", stdin=as_json(pod(**spec))).stderr
 
@@ -127,7 +127,7 @@ def test_a_pods_own_claim_does_not_take_the_name(plane: ControlPlane) -> None:
 
 
 def test_other_claims_are_everybodys_own(plane: ControlPlane) -> None:
-    """Written, with a subPath, beside ours."""
+    """Written, with a subPath, next to ours."""
     fields = mounting()
     fields["volumes"].append({"name": "mine", "persistentVolumeClaim": {"claimName": "mine"}})
     mounts = [*fields["containers"][0]["volumeMounts"], {"name": "mine", "mountPath": "/mine", "subPath": "x"}]
@@ -136,7 +136,7 @@ def test_other_claims_are_everybodys_own(plane: ControlPlane) -> None:
 
 
 def test_the_operator_makes_volumes_of_its_data_root_only(plane: ControlPlane) -> None:
-    """With the right to make volumes it could else have any folder of any node; and it deletes nobody else's."""
+    """With the right to make volumes it could else have any folder of any node; and it deletes no one else's."""
     assert objection(plane, OPERATOR, data_volume(SHOP, DEFAULT_DATA_ROOT, "uid")) == ""
     wrong = data_volume(SHOP, DEFAULT_DATA_ROOT, "uid")
     wrong["spec"]["claimRef"]["namespace"] = CROWDED
@@ -161,7 +161,7 @@ def test_the_operator_deletes_its_own_claims_only(plane: ControlPlane) -> None:
 
 
 class Written:
-    """The writer, as the operator's account, with what it was told."""
+    """The writer, as the operator's account, with what it was given."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -184,7 +184,7 @@ async def written(plane: ControlPlane) -> AsyncIterator[Written]:
 
 
 async def test_what_is_made_is_parsed_as_it_was_meant(written: Written) -> None:
-    """Made twice it stays the same; a claim that is made again is another one, and nobody's volume is for it."""
+    """Made twice it stays the same; a claim that is made again is another one, and no one's volume is for it."""
     for _ in range(2):
         await written.live.perform(CreateDataClaim(SHOP))
     [first, second] = [parse_claim(body) for resource, body in written.taken if resource == CLAIMS]

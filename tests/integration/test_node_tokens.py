@@ -129,7 +129,7 @@ def test_a_stolen_token_is_refused_by_the_api_server(installation: Installation,
 def test_the_operators_general_token_is_good_for_none_of_it(
     installation: Installation, stolen: str, call: Call
 ) -> None:
-    """As the operator of the release before has: it is told why."""
+    """As the operator of the release before has: it gets the reason."""
     token = installation.credentials("colocation-operator").token()
     with agent_with(installation, "node-1", token) as agent, pytest.raises(AgentError) as caught:
         call(agent)

@@ -178,7 +178,7 @@ def leaders(installation: Installation) -> list[str]:
 
 
 def readiness(environment: dict[str, str]) -> str:
-    """What a ready operator says; empty while it is not ready."""
+    """What a ready operator reports; empty while it is not ready."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{environment['COLOCATION_HEALTH_PORT']}/readyz") as answer:
             text: str = answer.read().decode()
@@ -187,7 +187,7 @@ def readiness(environment: dict[str, str]) -> str:
     return text
 
 
-def test_lost_node_is_told(installation: Installation) -> None:
+def test_lost_node_is_reported(installation: Installation) -> None:
     """NotReady -> unstable, with the reason, long before anything is repaired: no clone ends unless a test runs it."""
     installation.set_ready("node-3", False)
     installation.wait("cg", "sales", NAMESPACE, UNSTABLE)

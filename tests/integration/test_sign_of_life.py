@@ -1,4 +1,4 @@
-"""The operator's Lease read by whoever may and may not, on a real API server."""
+"""The operator's Lease read by anyone who may and may not, on a real API server."""
 
 import datetime
 import json
@@ -18,7 +18,7 @@ def ago(seconds: float) -> str:
 
 
 def tell(cluster: ControlPlane, config_map: str, renewed_seconds_ago: float) -> None:
-    """What the operator says of itself in a group's ConfigMap."""
+    """What the operator reports of itself in a group's ConfigMap."""
     sign = {"renewTime": ago(renewed_seconds_ago), "validSeconds": 600, "leaseNamespace": OPERATOR,
             "leaseName": LEASE_NAME}  # fmt: skip
     patch = as_json({"data": {"operator.json": json.dumps(sign)}})

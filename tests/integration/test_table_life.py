@@ -52,7 +52,7 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(autouse=True)
 def restarted(installation: Installation) -> None:
-    """Every test begins with a new operator, and with no clone left that nobody ran."""
+    """Every test begins with a new operator, and with no clone left that no one ran."""
     run_clones(installation)
     if installation.operator is not None:
         installation.stop_operator()
@@ -235,7 +235,7 @@ def test_table_dropped_while_the_operator_is_away_comes_back(installation: Insta
     assert "exists" in again.stderr
 
 
-def test_table_made_anew_sees_no_old_files(installation: Installation) -> None:
+def test_table_made_again_sees_no_old_files(installation: Installation) -> None:
     """And the dropped one cannot come back while it is there."""
     installation.kubectl("delete", "ct", "orders", "-n", SHOP, "--timeout=5s")
     create(installation, table("orders", colocateWith="stock"))
@@ -295,7 +295,7 @@ def test_spark_pods_get_their_namespaces_files(installation: Installation) -> No
 
 
 def test_what_has_our_name_is_left_alone(installation: Installation) -> None:
-    """The group says so. Without it, pods get theirs; when the group goes, volume and claim go."""
+    """The group reports it. Without it, pods get theirs; when the group goes, volume and claim go."""
     taken = {
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": data_volume_name(ELSEWHERE)},
         "spec": {"hostPath": {"path": "/srv"}, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
@@ -360,7 +360,7 @@ def let_go(installation: Installation) -> None:
 
 
 def test_replaced_snapshots_go_when_their_time_is_over(installation: Installation) -> None:
-    """The loader's history is cut by the operator, and by nobody before."""
+    """The loader's history is cut by the operator, and by no one before."""
     edit(installation, "customers", retention={"seconds": 5, "snapshots": 10})
     now = status_of(installation, "ct", "customers")["snapshot"]
     old = {**now, "id": 0, "committedAt": "2026-11-20T00:00:00Z"}

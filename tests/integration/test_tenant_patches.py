@@ -1,6 +1,6 @@
 """What a tenant writes into one table's status, against a real API server: others see nothing of it.
 
-The admission policy is not there: these are the patches of whoever may write a whole status.
+The admission policy is not there: these are the patches of anyone who may write a whole status.
 """
 
 import os

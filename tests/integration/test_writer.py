@@ -56,7 +56,7 @@ class RecordingAgents:
 
 
 class Writer:
-    """A LiveWriter on the control plane, with what it told and asked."""
+    """A LiveWriter on the control plane, with what it reported and asked."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self.api, self.namespace = api, namespace
@@ -81,7 +81,7 @@ async def writer(cluster: ControlPlane, namespace: str) -> AsyncIterator[Writer]
 
 
 async def test_status_is_written_only_over_what_was_read(writer: Writer) -> None:
-    """Of two operators that decided from the same version one writes, the other is told that it is stale."""
+    """Of two operators that decided from the same version one writes, the other learns that it is stale."""
     identity = await writer.create(GROUPS, group())
     await writer.perform(WriteGroupStatus(identity, {"stable": True, "mapVersion": 1}))
     with pytest.raises(StaleDecision):
@@ -93,8 +93,8 @@ async def test_status_is_written_only_over_what_was_read(writer: Writer) -> None
     assert parse_group(writer.taken[-1][1]).status.map_version == 1, "a merge keeps what it does not name"
 
 
-async def test_an_api_server_says_since_when_it_remembers(writer: Writer) -> None:
-    """So an operator that was away while the API server began anew hears of tables that were dropped since."""
+async def test_an_api_server_reports_since_when_it_remembers(writer: Writer) -> None:
+    """So an operator that was away while the API server began again hears of tables that were dropped since."""
     identity = await writer.create(TABLES, table())
     await writer.api.delete(TABLES, identity.namespace, identity.name, identity.uid)
     with pytest.raises(Expired) as expired:
@@ -128,7 +128,7 @@ async def test_status_of_a_table_leaves_the_commit_alone(writer: Writer) -> None
 
 
 async def test_status_of_a_predecessor_is_not_written(writer: Writer) -> None:
-    """An object of the same name that was made anew is another one."""
+    """An object of the same name that was made again is another one."""
     predecessor = await writer.create(GROUPS, group())
     await writer.api.delete(GROUPS, writer.namespace, predecessor.name, predecessor.uid)
     await writer.create(GROUPS, group())

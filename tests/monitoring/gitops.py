@@ -7,7 +7,7 @@ HEALTHY = {"Healthy", "Current"}
 
 
 def unhealthy(objects: list[JsonObject]) -> dict[str, str]:
-    """``kind/name`` -> what either tool says of it, of the objects that are not healthy for both."""
+    """``kind/name`` -> what either tool reports of it, of the objects that are not healthy for both."""
     found = {}
     for item in objects:
         words = {argo_cd(item), kstatus(item)} - HEALTHY

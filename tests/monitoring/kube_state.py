@@ -1,4 +1,4 @@
-"""What kube-state-metrics says of objects, and which alerts of kube-prometheus fire if it stays so."""
+"""What kube-state-metrics reports of objects, and which alerts of kube-prometheus fire if it stays so."""
 
 import re
 import subprocess

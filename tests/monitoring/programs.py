@@ -1,6 +1,6 @@
 """promtool and prometheus: the machine's own, or those of Debian's package, unpacked into the cache.
 
-The package is not installed: that would start a server on the machine of whoever runs the tests.
+The package is not installed: that would start a server on the machine of anyone who runs the tests.
 """
 
 import shutil
@@ -15,7 +15,7 @@ PACKAGE = "prometheus"
 
 
 class NoPrometheus(Exception):
-    """The programs are not here, and cannot be had; the message says why."""
+    """The programs are not here, and cannot be had; the message gives the reason."""
 
 
 def program(name: str) -> Path:

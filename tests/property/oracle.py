@@ -52,7 +52,7 @@ def fewest_moves(
 ) -> tuple[int, int] | None:
     """Replica moves to the nearest even map over the nodes of ``weights``, and the fewest bytes with so many.
 
-    With ``zones``, no bucket may come to lie in fewer zones than before, or than ``spread`` says; None when no even map
+    With ``zones``, no bucket may be in fewer zones than before, or than ``spread`` gives; None when no even map
     is like that. ``replicas``: of each bucket in the even map, when they are others than now.
     """
     replicas = replicas or len(bucket_map[0])

@@ -1,4 +1,4 @@
-"""The limit on bytes per second, in virtual time: never more than the rate gives, and nobody waits for nothing.
+"""The limit on bytes per second, in virtual time: never more than the rate gives, and no caller waits in vain.
 
 Of one process, and of several that share a node's file.
 """
@@ -69,7 +69,7 @@ def check(grants: list[Grant]) -> None:
 
 @given(CALLS)
 def test_one_process_keeps_to_the_rate(calls: list[tuple[float, int, int]]) -> None:
-    """Within any time no more than rate x time, a burst and a block; whoever waits, waits for what others took."""
+    """Within any time no more than rate x time, a burst and a block; anyone who waits, waits for what others took."""
     check(granted([OwnSchedule(START)] * JOBS, calls))
 
 
@@ -89,7 +89,7 @@ def test_jobs_of_a_node_keep_to_it_together(root: DataRoot, calls: list[tuple[fl
 
 
 @given(st.binary(max_size=100))
-def test_whatever_the_file_holds_nobody_waits_for_long(root: DataRoot, content: bytes) -> None:
+def test_whatever_the_file_holds_no_one_waits_for_long(root: DataRoot, content: bytes) -> None:
     """It may be of another boot, cut off, or of another maker."""
     (root.path / ".incoming" / SCHEDULE_FILE).write_bytes(content)
     schedule = NodeSchedule(root, "boot")
@@ -110,8 +110,8 @@ def test_whatever_the_file_holds_nobody_waits_for_long(root: DataRoot, content: 
         pytest.param("another", START + 3, 0.0, id="another boot"),
     ],
 )
-def test_what_the_file_says(root: DataRoot, boot: str, due_at: float, wait_seconds: float) -> None:
-    """A clock that began anew counts for nothing, and a wrong file costs a minute."""
+def test_what_the_file_reports(root: DataRoot, boot: str, due_at: float, wait_seconds: float) -> None:
+    """A clock that began again counts for nothing, and a wrong file costs a minute."""
     (root.path / ".incoming" / SCHEDULE_FILE).write_text(f"{boot:<40} {due_at}\n")
     schedule = NodeSchedule(root, "boot")
     try:

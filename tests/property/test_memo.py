@@ -37,7 +37,7 @@ STEPS = 60
 
 
 class Cluster:
-    """Objects as JSON, parsed anew whenever they change; agents' words; all changed at random."""
+    """Objects as JSON, parsed again whenever they change; agents' words; all changed at random."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -188,7 +188,7 @@ class Cluster:
         self.answer(self.random.choice(NODES))
 
     def answer(self, node: str) -> None:
-        """The agent says what it has, in which not everything is as it should be, of what it was asked just now."""
+        """The agent reports what it has, in which not everything is as it should be, of what it was asked just now."""
         view = self.views.get(node, AgentView())
         tables, asked = dict(view.tables), dict(view.asked)
         is_well = self.random.random() < 0.8
@@ -210,7 +210,7 @@ class Cluster:
         self.views[node] = replace(self.views.get(node, AgentView()), silent_since=self.now)
 
     def size(self) -> None:
-        """Another agent, heard of no more, knew how large the buckets are."""
+        """Another agent, no longer heard of, knew how large the buckets are."""
         if self.bytes:
             self.bytes[self.random.choice(sorted(self.bytes))] = {0: 5, 1: 0}
 
@@ -412,7 +412,7 @@ def _whole() -> dict[int, BucketReport]:
 
 
 def last_holder_of_retained_files_falls_silent(cluster: Cluster) -> tuple[Observation, Observation]:
-    """From then on nobody has to have them."""
+    """From then on no one has to have them."""
     _loaded(cluster)
     for node in NODES[1:]:
         view = cluster.views[node]
@@ -440,7 +440,7 @@ def group_to_which_a_table_moves_changes(cluster: Cluster) -> tuple[Observation,
 
 
 def node_is_lost_behind_another_one(cluster: Cluster) -> tuple[Observation, Observation]:
-    """The bucket's reason stays that of the first node; the status says of each replica how it is."""
+    """The bucket's reason stays that of the first node; the status has the state of each replica."""
     cluster.respec(cluster.groups, "sales", {"replicas": 3})
     _loaded(cluster)
     rows = [list(NODES[:3])] * objects.BUCKETS

@@ -1,4 +1,4 @@
-"""Whatever the snapshot says, the plan is safe: half-broken clusters, maps of another shape, clones of all kinds."""
+"""Whatever is in the snapshot, the plan is safe: half-broken clusters, maps of another shape, clones of all kinds."""
 
 from datetime import timedelta
 

@@ -99,8 +99,8 @@ def test_no_verdict_where_the_verdict_fails_too(monkeypatch: pytest.MonkeyPatch)
     assert (group.is_judged, group.stable, group.reason) == (False, False, Reason.INTERNAL_ERROR)
 
 
-def test_a_planner_that_fails_without_groups_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is nobody's fault: the pass fails."""
+def test_a_planner_that_fails_without_groups_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no one's fault: the pass fails."""
 
     def no_stage(cluster: planning.Cluster, candidates: object) -> None:
         raise KeyError("nodes")

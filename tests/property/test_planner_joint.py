@@ -88,7 +88,7 @@ def test_repair_and_balance_together_are_the_optimum_of_both(block: int) -> None
 
 
 def test_step_by_step_too() -> None:
-    """Planned anew at every step, while clones run and end in any order, no replica is made beyond the optimum."""
+    """Planned again at every step, while clones run and end in any order, no replica is made beyond the optimum."""
     for seed in [*FOUND, *range(150)]:
         world = World(changed(Random(seed)), Random(seed))
         best = optimum(world.snapshot)

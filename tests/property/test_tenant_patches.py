@@ -70,7 +70,7 @@ AWAY = st.sampled_from([None, *NODES])
 
 
 def cluster(status: ColocatedTableStatus, heard: set[str], away: str | None, age_seconds: int = 3600) -> Observation:
-    """Three loaded tables in ``sales`` beside a group ``stock``; ``orders`` has this status, and its files lie there.
+    """Three loaded tables in ``sales`` next to a group ``stock``; ``orders`` has this status, and its files lie there.
 
     Node 3 holds a replica too many of all of them, which is to go.
     """
@@ -95,7 +95,7 @@ def _held(node: str, of: ObservedTable) -> TableReport:
 
 
 def _told(node: str, orders: ObservedTable, heard: bool) -> TableReport:
-    """What the node's agent says of the table when it is asked about what the status names."""
+    """What the node's agent reports of the table when it is asked about what the status names."""
     wanted = orders.reference.manifest
     if not heard or wanted == MANIFEST:
         return _held(node, ORDERS)
@@ -168,5 +168,5 @@ def test_patch_of_one_tables_status_changes_nothing_else(
 
 
 def test_scene_deletes_something() -> None:
-    """Else the property says little."""
+    """Else the property proves little."""
     assert actions_of(decided(cluster(ORDERS.status, set(NODES), None)), DropBucket)

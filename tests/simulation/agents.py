@@ -1,4 +1,4 @@
-"""Agents: processes on nodes that are asked what lies there, and told what to delete.
+"""Agents: processes on nodes that report what is stored there, and get orders to delete.
 
 The rules are the real ones (`colocation.agent.conversation`): which question is the newest, what an order's proof has
 to say. What is imitated here is only the work on the disk.

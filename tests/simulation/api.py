@@ -142,7 +142,7 @@ class FakeApi:
         self._tell(Event(resource, body, deleted=True))
 
     def restore(self, objects: dict[Resource, dict[Key, JsonObject]]) -> None:
-        """Begin anew with a copy of ``objects``. Versions go on, as with ``etcdutl snapshot restore --bump-revision``;
+        """Begin again with a copy of ``objects``. Versions go on, as with ``etcdutl snapshot restore --bump-revision``;
         nothing of before is remembered.
         """
         self.version += RESTORED_VERSIONS
@@ -251,7 +251,7 @@ class ApiFaults:
 class ApiClient:
     """What `colocation.kube.api.Api` is to the operator, over the fake server.
 
-    ``before_write`` and ``after_write`` are told of each write; they may kill the operator, which then hears nothing.
+    ``before_write`` and ``after_write`` are called with each write; they may kill the operator, which hears nothing then.
     """
 
     server: FakeApi

@@ -238,7 +238,7 @@ class Checks:
 
     def _check_recovery(self, table: dict[str, Any]) -> None:
         """A table that is brought back gets its snapshot once all of it is there; or, where nodes have files that they
-        cannot name, while the rest lies in folders that are still to be taken over.
+        cannot name, while the rest is in folders that are still to be taken over.
         """
         metadata, committed = table["metadata"], self._world.committed(table)
         lying = self._world.lying(metadata["namespace"], metadata["name"])
@@ -258,7 +258,7 @@ class Checks:
             )
 
     def after_restore(self) -> None:
-        """etcd is as it was some minutes ago: what it says now is what counts, and has just been said."""
+        """etcd is as it was some minutes ago: what it reports now is what counts, and has just been said."""
         world = self._world
         self._terms.clear()
         self._maps.clear()

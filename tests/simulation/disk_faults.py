@@ -70,7 +70,7 @@ class DiskFaults:
             self.set_fault(node, fault)
 
     def swap_disk(self) -> None:
-        """Somebody puts in an empty one; or the mount failed, and an empty folder lies there."""
+        """Somebody puts in an empty one; or the mount failed, and an empty folder is there."""
         node = self._any_node()
         machine = self._world.machines[node]
         if machine.is_up and machine.shelf is None and not self._is_needed(node):
@@ -86,7 +86,7 @@ class DiskFaults:
                 return
 
     def accept_disk(self) -> None:
-        """An admin says that the disk which lies there is to stay: the right one, or just any."""
+        """An admin accepts the disk that is there: the right one, or just any."""
         others = [node for node in sorted(self._world.machines) if self._world.has_other_disk(node)]
         self._world.accept_disk(self._random.choice(others) if others else self._any_node())
 

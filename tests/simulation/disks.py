@@ -75,14 +75,14 @@ class DiskFailed(Exception):
 class Disk:
     """One node's data root.
 
-    ``id``: of its marker, empty where disks are not told apart. ``capacity_bytes``: its size. ``fault``: what is wrong,
+    ``id``: of its marker, empty where disks have none. ``capacity_bytes``: its size. ``fault``: what is wrong,
     since ``fault_since``.
 
     Args:
         node: its name.
-        manifests: digest -> manifest, of all manifests that ever were: a digest says what is in it.
+        manifests: digest -> manifest, of all manifests that ever were: a digest states what is in it.
         seconds: the node's own clock.
-        changed: told after every change.
+        changed: called after every change.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Disk:
 
     @property
     def is_readable(self) -> bool:
-        """Whether what lies here can be read now."""
+        """Whether what is stored here can be read now."""
         return self.fault is not Reason.DISK_MISSING
 
     def set_fault(self, fault: Reason | None, now: float) -> None:
@@ -213,7 +213,7 @@ class Disk:
         return old_files - spared, old
 
     def recycle(self, key: TableKey, purge_at: float) -> None:
-        """Into the bin, with what lies there of this table already; nothing in its place is no error."""
+        """Into the bin, with what is stored there of this table already; nothing in its place is no error."""
         self._check_writable()
         folder, before = self.folders.pop(key, None), self.bin.get(key)
         if folder is None:

@@ -1,6 +1,6 @@
 """etcd's data, copied, and put back minutes later: commits, drops, groups and tables since then are as if never done.
 
-What the copy names may be gone from the disks by then, as nobody knew that it would be wanted again. Then nothing is
+What the copy names may be gone from the disks by then, as no one knew that it would be wanted again. Then nothing is
 put back: such a loss is the administrator's, who took too old a copy (docs/how-to/back-up.md).
 """
 
@@ -66,7 +66,7 @@ class Etcd:
         return copy | {NODES: nodes, PODS: now[PODS]}
 
     def _is_whole(self, copy: Objects) -> bool:
-        """Whether everything lies somewhere that live, retained and dropped tables of the copy name."""
+        """Whether everything is somewhere that live, retained and dropped tables of the copy name."""
         return all(self._lies(*one) for one in self._named(copy))
 
     def _named(self, copy: Objects) -> Iterator[tuple[str, str, str]]:

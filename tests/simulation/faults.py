@@ -131,7 +131,7 @@ class Faults:
         machine.holds_jobs = not machine.holds_jobs
 
     def _is_last(self, node: str, file: File) -> bool:
-        """Whether no other node of the map holds the file whole; of one that nobody wants, or may be wanted back."""
+        """Whether no other node of the map holds the file whole; of one that no one wants, or may be wanted back."""
         table = self._world.table_at(file.key)
         if table is None:
             return True

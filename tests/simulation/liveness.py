@@ -1,4 +1,4 @@
-"""What must have happened by now: faults that never heal leave every repair done that is possible beside them.
+"""What must have happened by now: faults that never heal leave every repair done that is possible next to them.
 
 Judged by what nodes and disks are, not by what the operator thinks of them.
 """

@@ -237,8 +237,8 @@ class AgentCalls:
         random: of the operator.
         url: of the agent.
         operator: its name.
-        before_write: told of each order; may kill the operator.
-        after_write: told of each order that was carried out.
+        before_write: called with each order; may kill the operator.
+        after_write: called with each order that was carried out.
         faults: of the operator: it may stand still.
     """
 

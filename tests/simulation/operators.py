@@ -69,7 +69,7 @@ def follow_tasks(loop: VirtualLoop) -> "dict[asyncio.Task[Any], object]":
 
 
 def settings_for(world: "World", name: str) -> Settings:
-    """What the world promises, as an operator is told it."""
+    """What the world promises, as the operators' settings."""
     limits = world.limits
     usual: dict[str, Any] = {
         "namespace": "colocation",
@@ -211,7 +211,7 @@ class SimulatedOperator:
         self._world.note(f"{self.name} dies")
 
     def restart(self) -> None:
-        """Kill, and start anew."""
+        """Kill, and start again."""
         self.kill()
         self.start()
         self._world.note(f"{self.name} starts")

@@ -76,7 +76,7 @@ class OrderChecks:
         self._require(not is_open, f"bucket {bucket} of {directory} enters the map on {node}, and was ordered to go")
 
     def after_group_write(self, body: "JsonObject") -> None:
-        """A map counts from when it is there; only what was said since then says where its replicas are."""
+        """A map counts from when it is there; only what was said since then names where its replicas are."""
         status = body.get("status", {})
         rows, version = status.get("backendsPerBucketSeq"), status.get("mapVersion")
         if rows is not None and version is not None:
@@ -139,8 +139,8 @@ class OrderChecks:
         self._require(named in live, f"{operator} collects {order.table} but for {named}, and asked about {live}")
 
     def before_drop_is_sent(self, operator: str, url: str, order: Order) -> None:
-        """The order's map was read anew; all its nodes were heard since, of just this snapshot: the newest one when the
-        order was decided. Nobody need be heard of a bucket in which it has no file.
+        """The order's map was read again; all its nodes reported since, of just this snapshot: the newest one when the
+        order was decided. No one need be heard of a bucket in which it has no file.
 
         While the order is on its way the operator may write the next map: the node enters none as long as the order
         may be carried out (``before_entry``).
@@ -153,7 +153,7 @@ class OrderChecks:
             f"{operator} drops {key} by map {proof.map_version}, and has read it {age:.0f} s ago",
         )
         if self._world.table_at(key) is None:
-            return  # it was dropped since: its agent, which is asked about it no more, refuses the order
+            return  # it was dropped since: its agent, which is asked about it no longer, refuses the order
         leaving = {one["uid"] for one in status.get("members", ()) if one.get("leaving")}
         self._require(proof.table_uid not in leaving, f"{operator} drops {key}, which leaves the group")
         self._check_what_the_agent_was_asked(operator, url, order)

@@ -46,7 +46,7 @@ class Cluster:
     bad_node: str = ""
 
     def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-        """Run to the end, beside all that happens by itself."""
+        """Run to the end, next to all that happens by itself."""
         return self.loop.run_until_complete(self._beside(coroutine))
 
     async def _beside(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
@@ -288,7 +288,7 @@ def _is_asked_back(world: World, group: JsonObject, record: JsonObject) -> bool:
 
 
 def _is_kept_from_moving(cluster: Cluster, table: JsonObject) -> bool:
-    """Whether the bad node is one of the group to which the table is to move, and the table says that it is stalled:
+    """Whether the bad node is one of the group to which the table is to move, and the table reports that it is stalled:
     until that node is drained the other tables are well where they are, and this one is in its old group.
     """
     return cluster.bad_node in chain.from_iterable(_rows_of_wanted(cluster, table)) and _stalled(table)
@@ -308,7 +308,7 @@ def _rows_of_wanted(cluster: Cluster, table: JsonObject) -> list[list[str]]:
 
 def _knows_retained(world: World, node: str, table: JsonObject) -> bool:
     """Whether the node has the manifests of all retained snapshots. When no node of the map has (the bucket was empty,
-    and moved while it was loaded), whoever has may have their last copies, and keeps them until those are over.
+    and moved while it was loaded), anyone who has may have their last copies, and keeps them until those are over.
     """
     folder = world.machines[node].disk.folders.get((table["metadata"]["namespace"], directory_of(table)))
     digests = {one["manifest"].removeprefix("sha256:") for one in table["status"].get("history", ())}
@@ -316,8 +316,8 @@ def _knows_retained(world: World, node: str, table: JsonObject) -> bool:
 
 
 def _is_nameless(world: World, rows: list[list[str]], node: str, table: JsonObject) -> bool:
-    """Whether the map names the node for an empty bucket only, so that no clone brought the manifest: what else lies
-    there cannot be told from garbage until the next load.
+    """Whether the map names the node for an empty bucket only, so that no clone brought the manifest: what else is
+    there cannot be distinguished from garbage until the next load.
     """
     folder = world.machines[node].disk.folders.get((table["metadata"]["namespace"], directory_of(table)))
     manifest = table["status"]["snapshot"]["manifest"].removeprefix("sha256:")
@@ -330,14 +330,14 @@ def _is_hopeless(world: World, group: JsonObject) -> bool:
 
 
 def _stalled(body: JsonObject) -> bool:
-    """Whether a group or a table says that it is stalled, and why."""
+    """Whether a group or a table reports that it is stalled, and why."""
     conditions = {one["type"]: one for one in body.get("status", {}).get("conditions", ())}
     stalled = conditions.get(ConditionType.STALLED)
     return stalled is not None and stalled["status"] == "True" and bool(stalled["message"])
 
 
 def _has_excuse(group: JsonObject) -> bool:
-    """A group that users have put out of order says so."""
+    """A group that users have put out of order reports it."""
     conditions = {one["type"]: one for one in group.get("status", {}).get("conditions", ())}
     stable, stalled = conditions.get(ConditionType.STABLE), conditions.get(ConditionType.STALLED)
     if stable is not None and stable["reason"] in ("MarkedUnstable", "InvalidSpec"):
@@ -346,7 +346,7 @@ def _has_excuse(group: JsonObject) -> bool:
 
 
 def _is_settled(table: JsonObject) -> bool:
-    """Whether the table is in the group that it names, or says why not."""
+    """Whether the table is in the group that it names, or gives the reason."""
     status = table.get("status", {})
     if status.get("accepted") is False:
         return any(one["type"] == "Accepted" and one["reason"] != "Recovering" for one in status.get("conditions", ()))

@@ -82,7 +82,7 @@ def test_all_agents_stay_listed_while_none_seems_to_be_ready() -> None:
     play(story, nodes=4)
 
 
-def test_nodes_that_hold_replicas_beside_the_map_are_listed() -> None:
+def test_nodes_that_hold_replicas_next_to_the_map_are_listed() -> None:
     """Spark may read from them; executors are placed on the nodes of the map only."""
 
     async def story(scene: Scene) -> None:

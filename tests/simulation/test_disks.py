@@ -26,7 +26,7 @@ def says(scene: Scene, reason: Reason) -> bool:
 
 
 def test_nothing_is_copied_onto_an_empty_disk_until_somebody_accepts_it() -> None:
-    """It may be the folder below a mount that failed; the group says so within seconds."""
+    """It may be the folder below a mount that failed; the group reports it within seconds."""
 
     async def story(scene: Scene) -> None:
         await scene.make(relocation={"downToleranceSeconds": 3600})
@@ -43,7 +43,7 @@ def test_nothing_is_copied_onto_an_empty_disk_until_somebody_accepts_it() -> Non
 
 
 def test_a_disk_that_comes_back_is_used_as_it_is() -> None:
-    """Nobody has to accept it, and nothing is copied."""
+    """No one has to accept it, and nothing is copied."""
 
     async def story(scene: Scene) -> None:
         await scene.make(relocation={"downToleranceSeconds": 3600})
@@ -84,7 +84,7 @@ def test_a_sick_disk_is_left_after_the_tolerance(fault: Reason) -> None:
 
 @pytest.mark.parametrize("fault", [Reason.DISK_READ_ONLY, Reason.DISK_FULL])
 def test_a_disk_that_takes_writes_by_turns_moves_nothing(fault: Reason) -> None:
-    """The group stays stable, and no Job starts: what lies there serves."""
+    """The group stays stable, and no Job starts: what is stored there serves."""
 
     async def story(scene: Scene) -> None:
         await scene.make(relocation={"downToleranceSeconds": 60})
@@ -102,7 +102,7 @@ def test_a_disk_that_takes_writes_by_turns_moves_nothing(fault: Reason) -> None:
 
 
 def test_files_that_cannot_be_read_come_back_in_their_places() -> None:
-    """Several of one disk at once: the node keeps its buckets, and gets these files anew."""
+    """Several of one disk at once: the node keeps its buckets, and gets these files again."""
 
     async def story(scene: Scene) -> None:
         await scene.make(buckets=3, replicas=2)

@@ -75,7 +75,7 @@ def test_an_order_that_runs_late_deletes_nothing_that_is_wanted_by_then() -> Non
 
 @pytest.mark.parametrize("case", ["late", "late, agent restarted", "late, operator restarted", "again"])
 def test_an_order_that_arrives_when_its_replica_is_wanted_again_is_refused(case: str) -> None:
-    """C4, at the worst moment: just when the map names the replica again, before or after the agent is told of that."""
+    """C4, at the worst moment: just when the map names the replica again, before or after the agent learns of it."""
 
     async def story(scene: Scene) -> None:
         await scene.make(buckets=1, replicas=1)
@@ -214,7 +214,7 @@ def test_the_restart_of_an_agent_rewrites_nothing_of_groups_elsewhere() -> None:
 
 
 def test_a_status_that_etcd_refuses_blocks_no_repair() -> None:
-    """C10: replicas of a lost node are made anew, while the group's status cannot be written in full."""
+    """C10: replicas of a lost node are made again, while the group's status cannot be written in full."""
 
     async def story(scene: Scene) -> None:
         await scene.make(relocation={"downToleranceSeconds": 0})
@@ -370,7 +370,7 @@ def test_files_of_snapshots_stay_while_a_history_cannot_be_read() -> None:
     play(story)
 
 
-def test_a_folder_that_nobody_knows_waits_before_it_goes() -> None:
+def test_a_folder_that_no_one_knows_waits_before_it_goes() -> None:
     """Its table may be one that the operator has not heard of yet."""
 
     async def story(scene: Scene) -> None:

@@ -138,7 +138,7 @@ def test_an_agent_that_was_asked_nothing_obeys_no_order() -> None:
 
 
 def test_an_order_that_a_commit_overtakes_is_refused() -> None:
-    """It was right when it was given: since then the agent was told of another snapshot."""
+    """It was right when it was given: since then the agent was asked about another snapshot."""
 
     async def story(scene: Scene) -> None:
         await scene.make(retention={"seconds": 0, "snapshots": 0})
@@ -185,7 +185,7 @@ def drop_of(scene: Scene) -> DropBucket:
 
 
 def test_an_operator_sends_no_drop_of_another_map() -> None:
-    """It reads the group anew: the map has changed, or the group was made anew."""
+    """It reads the group again: the map has changed, or the group was made again."""
 
     async def story(scene: Scene) -> None:
         await scene.make()
@@ -198,7 +198,7 @@ def test_an_operator_sends_no_drop_of_another_map() -> None:
 
 
 def test_an_operator_recycles_no_folder_of_a_table_that_exists() -> None:
-    """It looks for the table anew: it may not have heard of it."""
+    """It looks for the table again: it may not have heard of it."""
 
     async def story(scene: Scene) -> None:
         await scene.make()

@@ -46,7 +46,7 @@ async def drop_and_bring_back(scene: Scene) -> None:
 
 
 def lose_objects(scene: Scene) -> None:
-    """As CRDs that are applied anew; the folders were recycled before anybody noticed."""
+    """As CRDs that are applied again; the folders were recycled before anybody noticed."""
     scene.operator.kill()
     for machine in scene.world.machines.values():
         for key in list(machine.disk.folders):
@@ -58,7 +58,7 @@ def lose_objects(scene: Scene) -> None:
 
 @pytest.mark.parametrize("away", [False, True])
 def test_a_drop_that_an_older_copy_of_etcd_has_undone_is_undone_on_the_disks(away: bool) -> None:
-    """The table exists, and its folders are in the bins (found by chaos): nobody could read it."""
+    """The table exists, and its folders are in the bins (found by chaos): no one could read it."""
 
     async def story(scene: Scene) -> None:
         await scene.make()
@@ -246,7 +246,7 @@ def test_the_files_of_a_namespace_that_was_deleted_stay_until_somebody_discards_
     async def story(scene: Scene) -> None:
         await scene.make()
         path, disks = f"{SHOP}/{directory_of(scene.table())}", [one.disk for one in scene.world.machines.values()]
-        scene.operator.kill()  # nobody sees the table go before its group
+        scene.operator.kill()  # no one sees the table go before its group
         scene.world.api.remove(TABLES, SHOP, "orders")
         scene.world.api.remove(GROUPS, SHOP, "sales")
         scene.operator.start()

@@ -34,14 +34,14 @@ def files_on(scene: Scene, node: str, table: str = "orders") -> list[File]:
 
 
 def leave_room(scene: Scene, node: str, room_bytes: int) -> None:
-    """Others fill the node's disk, so that clones may write so much and no more."""
+    """Others fill the node's disk, so that clones may write only so much."""
     disk = scene.world.machines[node].disk
     disk.foreign_bytes += disk.free_bytes - int(HEADROOM_FRACTION * disk.capacity_bytes) - room_bytes
     scene.world.machines[node].agent.ring()
 
 
 async def all_that_can_be_is_repaired(scene: Scene, reason: Reason) -> None:
-    """Within the bound, and the first group says why it is stalled, and names buckets."""
+    """Within the bound, and the first group gives the reason why it is stalled, and names buckets."""
 
     def left() -> list[str]:
         return [one for group in scene.world.api.peek(GROUPS) for one in repairs_left(scene.world, group)]

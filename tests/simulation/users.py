@@ -103,7 +103,7 @@ class Users:
     # Loads
 
     def load(self) -> None:
-        """Somebody loads any table in any way; the load runs beside everything else."""
+        """Somebody loads any table in any way; the load runs next to everything else."""
         table = self.any_table()
         if table is None:
             return
@@ -205,7 +205,7 @@ class Users:
             self.drop_table(table)
 
     def drop_table(self, table: JsonObject) -> None:
-        """What was committed is to be kept for as long as the table says."""
+        """What was committed is to be kept for as long as the table states."""
         world, status = self._world, table.get("status", {})
         files = world.committed(table) if table["metadata"]["uid"] not in world.hostile else frozenset()
         if files and status.get("group"):
@@ -235,8 +235,8 @@ class Users:
             self.ask_back(*self._random.choice(records))
 
     def recover_and_drop(self) -> None:
-        """A table that is brought back is dropped again as soon as it is there: what a copy of etcd names lies in the
-        bins under a uid that nobody may remember.
+        """A table that is brought back is dropped again as soon as it is there: what a copy of etcd names is in the
+        bins under a uid that no one may remember.
         """
         records = list(self._world.records())
         if records:
@@ -277,7 +277,7 @@ class Users:
         return is_over and not wanted <= world.lying(metadata["namespace"], metadata["name"])
 
     def accept_disks(self) -> None:
-        """Admins accept what lies in the nodes, once groups say that it is another disk than before."""
+        """Admins accept the disk in a node, once groups report that it is another one than before."""
         for node in sorted(self._world.machines):
             if self._world.has_other_disk(node):
                 self._world.accept_disk(node)
@@ -285,7 +285,7 @@ class Users:
     # Tenants who may patch the status of tables
 
     def attack(self) -> None:
-        """Anything into any status field of a table that nobody else relies on."""
+        """Anything into any status field of a table that no one else relies on."""
         tables = [table for table in self._world.api.peek(TABLES) if self._is_victim(table)]
         if not tables:
             return

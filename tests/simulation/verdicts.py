@@ -1,4 +1,4 @@
-"""Whether `status.stable` is true: what it says against what disks, nodes and maps are, moment by moment.
+"""Whether `status.stable` is true: what it claims against what disks, nodes and maps are, moment by moment.
 
 The graces are the stated ones: an agent may be silent for a while, a commit takes a while until it is known to lie
 everywhere, a pass takes its interval. Beyond them a verdict must be right in both directions, and it must not flap: it
@@ -42,7 +42,7 @@ class Verdicts:
     """Follows every group.
 
     ``hampered_at``: when an operator last could not do its work, or began it: verdicts may be late. ``confused_at``:
-    when it last was told what had been before, or acted on that: verdicts may turn. ``news_delay_seconds``: how much
+    when it last was given what had been before, or acted on that: verdicts may turn. ``news_delay_seconds``: how much
     longer news may take, as watches lose events until the next full list.
     """
 
@@ -73,7 +73,7 @@ class Verdicts:
             self.hamper()
 
     def after_restore(self) -> None:
-        """etcd is as it was some minutes ago: so are verdicts, which nobody believes before there is a new leader."""
+        """etcd is as it was some minutes ago: so are verdicts, which no one believes before there is a new leader."""
         self._truths.clear()
         self._said.clear()
         self._renewed_at = float("-inf")
@@ -186,7 +186,7 @@ class Verdicts:
             yield from self._world.retained(table)
 
     def _is_new(self, file: File) -> bool:
-        """Whether it was committed so lately that nobody need know yet where it is, and no fault has taken it since."""
+        """Whether it was committed so lately that no one need know yet where it is, and no fault has taken it since."""
         committed_at = self._world.commits.get(file, 0.0)
         is_new = self._world.loop.elapsed - committed_at <= COMMIT_GRACE_SECONDS
         return is_new and self._world.losses.get(file, 0.0) <= committed_at

@@ -52,7 +52,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> "asyncio.Future[Answer]":
         """As a thread would: the function runs at one later moment, and its answer arrives later still.
 
-        It runs even if nobody waits for it any more: a request that is sent cannot be called back.
+        It runs even if no one waits for it any more: a request that is sent cannot be called back.
         """
         future: asyncio.Future[Answer] = self.create_future()
         way = _way_of(function, args)
@@ -73,7 +73,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """There are none."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps who would have to be woken."""
+        """No one sleeps who would have to be woken."""
 
 
 def _way_of(function: Callable[..., Any], args: Any) -> Callable[[], float]:
@@ -92,7 +92,7 @@ def _settle(future: "asyncio.Future[Any]", answer: Any, error: Exception | None)
         return
     if error is not None:
         future.set_exception(error)
-        future.exception()  # looked at: nobody may be waiting for it any more
+        future.exception()  # looked at: no one may be waiting for it any more
     else:
         future.set_result(answer)
 

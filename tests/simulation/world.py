@@ -152,7 +152,7 @@ class World:
         self._start_process(machine, machine.agent.address)
 
     def has_other_disk(self, node: str) -> bool:
-        """Whether groups know another disk of the node than lies there, and nobody has accepted that one."""
+        """Whether groups know another disk of the node than is there, and no one has accepted that one."""
         body, disk_id = self.api.find(NODES, "", node), self.machines[node].disk.id
         if body is None or not disk_id:
             return False
@@ -166,7 +166,7 @@ class World:
         return bool(known) and disk_id not in known and disk_id != accepted
 
     def accept_disk(self, node: str) -> None:
-        """`colocation accept-disk`: the disk that lies there is to stay."""
+        """`colocation accept-disk`: the disk that is there is to stay."""
         patch = {"metadata": {"annotations": {ANNOTATION_ACCEPTED_DISK: self.machines[node].disk.id}}}
         self.api.merge(NODES, "", node, patch)
 
@@ -229,7 +229,7 @@ class World:
         self.api.remove(NODES, "", node)
 
     def show_ready(self, node: str, ready: bool) -> None:
-        """What the node controller says of the node."""
+        """What the node controller reports of the node."""
         body = self.api.find(NODES, "", node)
         status = "True" if ready else "Unknown"
         if body is not None and body["status"]["conditions"][0]["status"] != status:
@@ -243,7 +243,7 @@ class World:
     # What is committed, and where it is
 
     def manifest(self, digest: str) -> Manifest:
-        """Its files; none of one that nobody wrote."""
+        """Its files; none of one that no one wrote."""
         return self.manifests.get(digest, frozenset())
 
     def add_manifest(self, files: Iterable[File], buckets: int, number: int = 1) -> str:
@@ -313,8 +313,8 @@ class World:
         return [name for name, machine in self.machines.items() if machine.disk.holds(file)]
 
     def lying(self, namespace: str, table: str, kept_until: float = 0.0) -> Manifest:
-        """The files of which a whole copy lies in any folder of the table's name, of whichever uid, also in bins that
-        are not emptied before; none of them says which folder it is.
+        """The files of which a whole copy is in any folder of the table's name, of whichever uid, also in bins that
+        are not emptied before; none of them names which folder it is.
         """
         disks = [machine.disk for machine in self.machines.values()]
         folders = [(disk, folder) for disk in disks for folder in disk.folders_of(namespace, table, kept_until)]

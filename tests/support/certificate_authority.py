@@ -41,7 +41,7 @@ def make_authority(folder: Path, name: str = "test CA", days: float = 30) -> Pat
 class Signer:
     """``CertificateRequests`` of an operator in the same process. ``node``: whose names it puts into certificates.
 
-    ``refusal``: what it says instead. ``asked``: the names of the requests so far.
+    ``refusal``: what it reports instead. ``asked``: the names of the requests so far.
     """
 
     folder: Path

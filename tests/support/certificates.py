@@ -21,7 +21,7 @@ def self_signed(
 ) -> tuple[Path, Path]:
     """A self-signed certificate, as the chart makes one, and its key: ``tls.crt`` and ``tls.key`` in the folder.
 
-    ``names``: DNS names beside ``host``.
+    ``names``: DNS names next to ``host``.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])

@@ -1,4 +1,4 @@
-"""Ports of this machine that nobody takes before the server for which they are meant listens."""
+"""Ports of this machine that no one takes before the server for which they are meant listens."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""What the command offers beside loads and joins, on an installation as the README makes it."""
+"""What the command offers next to loads and joins, on an installation as the README makes it."""
 
 import json
 import subprocess

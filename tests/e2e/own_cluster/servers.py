@@ -1,4 +1,4 @@
-"""What a user's cluster has beside it: an image registry and an object store. Real ones, on the nodes' bridge."""
+"""What a user's cluster has next to it: an image registry and an object store. Real ones, on the nodes' bridge."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ STORE = f"{network.HOST_ADDRESS}:7070"
 ACCESS_KEY, SECRET_KEY = "lake-reader", "made-for-this-test"
 BUCKET = "lake"
 REGION = "us-east-2"
-"""S3A's own, where neither the endpoint nor a setting says one."""
+"""S3A's own, where neither the endpoint nor a setting states one."""
 _START_SECONDS = 60.0
 # They end with the test's process, however it ends.
 _WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
@@ -27,7 +27,7 @@ _WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 @contextmanager
 def registry(folder: Path) -> Iterator[None]:
-    """A registry without TLS, which the nodes' containerd is told of."""
+    """A registry without TLS, which the nodes' containerd is configured for."""
     hosts = paths.REGISTRIES / REGISTRY / "hosts.toml"
     hosts.parent.mkdir(parents=True)
     hosts.write_text(f'[host."http://{REGISTRY}"]\n')

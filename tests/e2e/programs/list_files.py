@@ -1,4 +1,4 @@
-"""Says what Python code in executors sees below the data root, and whether it can write there; argument: that folder.
+"""Prints what Python code in executors sees below the data root (the argument), and whether it can write there.
 
 Prints one COLOCATION_RESULT line: folders there, how many files the executor that sees most sees, whether any could
 write, and as which users they ran.

@@ -1,4 +1,4 @@
-"""The admin API's requests against a fake API server: order of checks, conflicts, limits, what is told."""
+"""The admin API's requests against a fake API server: order of checks, conflicts, limits, what is reported."""
 
 import itertools
 from collections.abc import Callable
@@ -27,7 +27,7 @@ ANNOTATION = "colocation.dev/marked-unstable"
 
 
 class Scene:
-    """An admin API whose operator sees every change at once. ``events``: what was told."""
+    """An admin API whose operator sees every change at once. ``events``: what was posted."""
 
     def __init__(self) -> None:
         self.api = FakeApi(group_body())
@@ -74,7 +74,7 @@ async def test_mark_names_who_and_since_when(scene: Scene) -> None:
 
 
 async def test_forged_tokens_cost_a_bounded_number_of_questions(scene: Scene) -> None:
-    """Whoever sends them is told to come back later; so is, from that address, whoever calls rightly."""
+    """Anyone who sends them is asked to come back later; so is, from that address, anyone who calls rightly."""
     scene.api.refuses_tokens = True
     statuses = [(await scene.ask("GET", "/api/colocate"))[0] for _ in range(100)]
     assert (statuses[0], statuses[-1]) == (401, 429)
@@ -83,7 +83,7 @@ async def test_forged_tokens_cost_a_bounded_number_of_questions(scene: Scene) ->
 
 
 async def test_a_refusal_counts_once_the_api_server_has_read_the_roles(scene: Scene) -> None:
-    """Right after its start it knows no rights: callers are told to try again, not that they may not."""
+    """Right after its start it knows no rights: callers are asked to try again, not that they may not."""
     scene.api.starting = 3
     answers = [await scene.ask("GET", "/api/colocate") for _ in range(3)]
     assert [status for status, _ in answers] == [503, 503, 200]
@@ -91,7 +91,7 @@ async def test_a_refusal_counts_once_the_api_server_has_read_the_roles(scene: Sc
 
 
 async def test_mark_is_taken_back_once(scene: Scene) -> None:
-    """POST on a group that nobody marked writes nothing and is fine."""
+    """POST on a group that no one marked writes nothing and is fine."""
     assert (await scene.ask("POST", f"/api/colocate/group_stable?{ID}"))[0] == 200
     assert scene.api.patches == []
     await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}")
@@ -117,13 +117,13 @@ async def test_sequence_becomes_the_groups(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("conflicts", "status"), [(MAX_ATTEMPTS - 1, 200), (MAX_ATTEMPTS, 409)])
 async def test_others_write_at_the_same_time(scene: Scene, conflicts: int, status: int) -> None:
-    """The group is read anew and the change is tried again, some times."""
+    """The group is read again and the change is tried again, some times."""
     scene.api.conflicts = conflicts
     assert (await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}"))[0] == status
 
 
 async def test_group_that_has_just_gone(scene: Scene) -> None:
-    """Deleted, or made anew under its name: 404, and the new one is left alone."""
+    """Deleted, or made again under its name: 404, and the new one is left alone."""
     assert scene.api.body is not None
     scene.api.body["metadata"]["uid"] = "another"
     status, answer = await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}")

@@ -98,7 +98,7 @@ def test_any_object_of_ours_is_answered(body: JsonObject) -> None:
 
 @pytest.mark.parametrize(("judge", "body"), [(validate, table("new")), (place_application, spark_application())])
 def test_any_question_is_one_or_is_refused(judge: Judge, body: JsonObject) -> None:
-    """Nothing but a verdict, or an error that says what is wrong with the question."""
+    """Nothing but a verdict, or an error that names what is wrong with the question."""
     whole = question(body)
     for path in paths(whole):
         for value in VALUES:

@@ -12,7 +12,7 @@ from .reviews import JsonObject, creation, deletion, group, known, table, update
 
 @pytest.mark.parametrize(("count", "words"), [(1, "1 table is in group sales"), (7, "7 tables are in group sales")])
 def test_a_group_with_tables_may_not_be_deleted(count: int, words: str) -> None:
-    """Its map would go, and all its buckets move. Whoever asks may be anybody: tables are named by the API server."""
+    """Its map would go, and all its buckets move. Any account may ask: the answer names no tables."""
     verdict = judge_group(deletion(group()), known(tables=[table(f"orders{number}") for number in range(count)]))
     assert (verdict.allowed, verdict.reason) == (False, Reason.GROUP_IN_USE)
     assert verdict.message == (
@@ -27,12 +27,12 @@ def test_a_group_with_tables_may_not_be_deleted(count: int, words: str) -> None:
      pytest.param([table(namespace="elsewhere")], id="tables of another namespace")],
 )  # fmt: skip
 def test_a_group_without_tables_may_be_deleted(tables: list[JsonObject]) -> None:
-    """Nobody needs its map."""
+    """No one needs its map."""
     assert judge_group(deletion(group()), known(tables=tables)).allowed
 
 
-def test_dropped_tables_of_a_deleted_group_are_told_of() -> None:
-    """The group alone remembers what they were; whoever deletes it may want just that."""
+def test_dropped_tables_of_a_deleted_group_are_reported() -> None:
+    """The group alone remembers what they were; anyone who deletes it may want just that."""
     dropped = {"namespace": "shop", "name": "orders", "uid": "1", "deletedAt": "2026-11-21T00:00:00Z",
                "purgeAt": "2026-11-22T00:00:00Z"}  # fmt: skip
     verdict = judge_group(deletion(group()), known(groups=[group(status={"recycled": [dropped]})], tables=[]))
@@ -83,7 +83,7 @@ def test_harmless_changes_pass(old: JsonObject, new: JsonObject) -> None:
     ],
 )
 def test_a_map_that_no_object_can_hold_is_refused(review: Review) -> None:
-    """Before it is tried; the message says how many bytes it takes and how many there are."""
+    """Before it is tried; the message names how many bytes it takes and how many there are."""
     verdict = judge_group(review, known())
     assert (verdict.allowed, verdict.reason) == (False, Reason.INVALID_SPEC)
     assert "with 3 replicas each takes" in verdict.message and f"has room for {MAX_MAP_BYTES}" in verdict.message
@@ -99,7 +99,7 @@ def test_a_table_is_not_pushed_out_by_a_change() -> None:
 
 
 def test_a_table_that_is_refused_already_holds_up_no_change() -> None:
-    """Its status says that the group took another key type before; the change takes nothing more from it."""
+    """Its status reports that the group took another key type before; the change takes nothing more from it."""
     wrong = table(columns=[{"name": "k", "type": "string"}], status={"group": "sales", "buckets": 2})
     member = {"namespace": "shop", "name": "orders", "uid": "uid-of-orders"}
     old = group(status={"members": [member]})

@@ -53,8 +53,8 @@ async def begun(port: int, length: int, sent: int = 1000) -> tuple[asyncio.Strea
 
 
 @pytest.mark.parametrize("length", [pytest.param(10_000, id="small"), pytest.param(MAX_BODY_BYTES, id="large")])
-async def test_slow_callers_hold_up_nobody(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
-    """Whatever they send: small questions are read beside them, large ones have turns of their own."""
+async def test_slow_callers_hold_up_no_one(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """Whatever they send: small questions are read next to them, large ones have turns of their own."""
     large = GOOD.ljust(server.SMALL_BODY_BYTES + 1)
     monkeypatch.setattr(server, "READ_SECONDS", SLOW)
     async with serving() as port:
@@ -95,7 +95,7 @@ async def test_a_caller_sends_few_large_questions_at_a_time(monkeypatch: pytest.
             writer.close()
 
 
-async def test_questions_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_questions_are_parsed_next_to_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator's Lease is on it."""
     threads = []
 
@@ -119,7 +119,7 @@ async def test_questions_are_parsed_beside_the_event_loop(monkeypatch: pytest.Mo
     ],
 )
 async def test_a_question_has_bounds(body: bytes, headers: dict[str, str], status: int) -> None:
-    """What the API server may ask lies within them."""
+    """What the API server may ask is within them."""
     async with serving() as port:
         assert await status_of(port, body, **headers) == status
 

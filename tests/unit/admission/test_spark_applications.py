@@ -48,7 +48,7 @@ def test_the_patch_makes_what_submit_makes(body: JsonObject, status: JsonObject 
 
 
 def test_an_operator_that_does_not_lead_takes_no_group_for_stable() -> None:
-    """What the group's status says may be long past."""
+    """What the group's status reports may be long past."""
     silent = replace(known(), freshness=Freshness(message="this operator does not lead"))
     body = spark_application()
     decision = patched(body, place_application(creation(body), silent))["metadata"]["annotations"]
@@ -71,13 +71,13 @@ def test_an_unlabelled_application_is_left_alone() -> None:
 
 
 def test_an_update_of_anything_but_the_spec_is_left_alone() -> None:
-    """Another spec would make Kubeflow's operator start the run anew, so a new decision is no reason for one."""
+    """Another spec would make Kubeflow's operator start the run again, so a new decision is no reason for one."""
     old = submitted(spark_application(), group())
     new = {**old, "metadata": {**old["metadata"], "labels": {**old["metadata"]["labels"], "seen": "yes"}}}
     assert place_application(update(old, new), known(groups=[group(status=UNSTABLE)])) == Verdict()
 
 
-def test_a_new_spec_is_placed_anew() -> None:
+def test_a_new_spec_is_placed_again() -> None:
     """`kubectl apply` of a changed manifest: a new run, a new decision."""
     old = submitted(spark_application(), group())
     new = copy.deepcopy(old)

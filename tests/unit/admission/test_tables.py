@@ -69,7 +69,7 @@ def test_a_table_whose_group_is_not_there_yet_passes_with_a_warning() -> None:
     assert "group shop/later does not exist" in verdict.warnings[0]
 
 
-def test_what_an_earlier_table_makes_of_a_missing_group_binds_nobody_yet() -> None:
+def test_what_an_earlier_table_makes_of_a_missing_group_binds_no_one_yet() -> None:
     """There is no group to compare with until the operator has made it; then the operator judges."""
     first = table("first", colocateWith="new", buckets=8, replicas=2)
     second = table("second", colocateWith="new", buckets=16, replicas=2)
@@ -117,7 +117,7 @@ def test_columns_of_loaded_tables_change_by_the_loads_rules(
 
 
 def test_a_statement_that_replaces_all_rows_may_change_the_columns() -> None:
-    """Only of the rows that are there now; the operator's next pass says so, too."""
+    """Only of the rows that are there now; the operator's next pass reports it, too."""
     before = table(status=LOADED)
     spec = {**before["spec"], "columns": [*COLUMNS, {"name": "more", "type": "int", "nullable": False}]}
 

@@ -44,7 +44,7 @@ def test_every_miss_is_named(seconds: dict[str, float], said: list[str]) -> None
 
 
 def test_a_round_with_one_node_down_has_rows_of_its_own() -> None:
-    """Beside those of all nodes; a colocated join that the shuffle overtakes then is a miss."""
+    """Next to those of all nodes; a colocated join that the shuffle overtakes then is a miss."""
     with_all = report.rows(runs("w", colocated=2.0, shuffle=8.0, floor=1.0), "unshaped")
     for seconds, said in ((3.0, []), (9.0, ["w, one node down: 0.89 times as fast as a shuffle, goal 1"])):
         fewer = report.with_one_node_down(report.rows(runs("w", colocated=seconds, shuffle=8.0, floor=1.0), "unshaped"))

@@ -60,7 +60,7 @@ def _objects(command: list[str]) -> list[dict[str, Any]]:
 
 
 def _kinds(objects: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the API server says of the kinds of these objects."""
+    """What the API server reports of the kinds of these objects."""
     answers: dict[str, Any] = {
         "/version": VERSION, "/api": {"kind": "APIVersions", "versions": ["v1"]},
         "/apis": {"kind": "APIGroupList", "groups": []},

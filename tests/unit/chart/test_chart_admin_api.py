@@ -55,7 +55,7 @@ def test_secret_of_ones_own_replaces_the_charts(render: Render, kind: str) -> No
 
 
 def test_admin_api_can_be_left_out(render: Render) -> None:
-    """No port, no Service, no certificate, and the operator is told."""
+    """No port, no Service, no certificate, and the operator is configured for it."""
     objects = render(**{"adminApi.enabled": "false"})
     assert variables(operator(objects))["COLOCATION_ADMIN_API"] == "false"
     assert [port["name"] for port in only_container(operator(objects))["ports"]] == ["health"]

@@ -29,7 +29,7 @@ def test_policies_are_bound_and_deny(render: Render) -> None:
     assert all(spec == {"policyName": name, "validationActions": ["Deny"]} for name, spec in bindings.items())
 
 
-def test_every_policy_of_status_exempts_the_operator_and_whoever_may_act_for_it(render: Render) -> None:
+def test_every_policy_of_status_exempts_the_operator_and_anyone_who_may_act_for_it(render: Render) -> None:
     """The operator by its account, administrators by a right."""
     found = policies(render())
     for spec in (found[name] for name in OF_STATUS):

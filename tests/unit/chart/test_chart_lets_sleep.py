@@ -1,4 +1,4 @@
-"""With kube-prometheus' alerts and a GitOps tool's health check, an installation that is well says nothing.
+"""With kube-prometheus' alerts and a GitOps tool's health check, an installation that is well is silent.
 
 Statuses are those that Kubernetes' controllers write for the rendered objects; ``tests/e2e`` asks real ones.
 """

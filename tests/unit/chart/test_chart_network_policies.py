@@ -18,7 +18,7 @@ def policy(objects: list[dict[str, Any]], component: str) -> dict[str, Any]:
 
 
 def peers(rules: list[dict[str, Any]], way: str, port: int) -> list[dict[str, Any]] | None:
-    """Who is let through to a port; None = everybody, or nobody where no rule names the port."""
+    """Who is let through to a port; None = everybody, or no one where no rule names the port."""
     matching = [rule for rule in rules if port in [one["port"] for one in rule["ports"]]]
     assert matching, f"no rule names port {port}"
     if any(way not in rule for rule in matching):
@@ -53,7 +53,7 @@ def test_each_program_has_one_for_both_directions(render: Render) -> None:
 
 
 def test_clones_dial_agents_only(render: Render) -> None:
-    """Not even the API server: they have no token for it. Nobody calls them."""
+    """Not even the API server: they have no token for it. No one calls them."""
     spec = policy(render(**ON), "clone")
     assert spec["ingress"] == []
     assert ports(spec["egress"]) == {8440}

@@ -94,14 +94,14 @@ def test_the_operator_makes_tokens_of_its_own_account_only(render: Render) -> No
 
 
 def test_administrators_may_do_what_the_commands_do(render: Render) -> None:
-    """On Nodes: list, label, annotate. Whole collections nobody deletes."""
+    """On Nodes: list, label, annotate. Whole collections no one deletes."""
     admin = rights(one(render(), "ClusterRole", "colocation-admin"))
     assert {verb for _, resource, verb in admin if resource == "nodes"} == {"get", "list", "patch"}
     assert "deletecollection" not in {verb for _, _, verb in admin}
 
 
 def test_one_lease_is_the_operators_and_everybody_may_read_it(render: Render) -> None:
-    """Of the namespace's Leases nobody needs another; the readers can be left out."""
+    """Of the namespace's Leases no one needs another; the readers can be left out."""
     rules = [rule for rule in one(render(), "Role", "colocation-operator")["rules"] if rule["resources"] == ["leases"]]
     assert [(rule.get("resourceNames"), rule["verbs"]) for rule in rules] == [
         (None, ["create"]), ([LEASE_NAME], ["get", "patch"]),
@@ -155,7 +155,7 @@ def test_user_roles_can_be_left_out(render: Render) -> None:
 
 
 def test_the_admin_api_has_rights_of_its_own(render: Render) -> None:
-    """Where it is not wanted, the operator may change no group's spec and asks nobody who a caller is."""
+    """Where it is not wanted, the operator may change no group's spec and asks no one who a caller is."""
     role = one(render(), "ClusterRole", "colocation-admin-api")
     assert [rule["nonResourceURLs"] for rule in role["rules"] if "nonResourceURLs" in rule] == [["/readyz"]]
     assert rights(role) == {
@@ -182,7 +182,7 @@ class Reviews:
 
 
 def test_doctor_asks_for_what_the_role_that_it_names_grants(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever gets that role may run the command: `adopt` sets a mark that the admission policy keeps for the operator
+    """An account with that role may run the command: `adopt` sets a mark that the admission policy keeps for the operator
     and for who may update `colocatedtables/operator`."""
     monkeypatch.setattr(facts.client, "AuthorizationV1Api", Reviews)
     found = facts.gather_rights(None, "shop", "colocation-system")  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def test_webhooks_are_opt_in(render: Render) -> None:
 
 
 def test_the_service_leads_to_the_port_that_the_operator_serves(render: Render) -> None:
-    """Port 443 of the Service is the operator's webhook port, and its certificate lies where the operator looks."""
+    """Port 443 of the Service is the operator's webhook port, and its certificate is where the operator looks."""
     objects = render(**ON)
     [port] = one(objects, "Service", "colocation-webhooks")["spec"]["ports"]
     container = only_container(operator(objects))

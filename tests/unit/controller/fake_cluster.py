@@ -1,6 +1,6 @@
 """A cluster in memory behind the same seams as the real one: what the reader shows is what the writer wrote.
 
-Nodes hold buckets of tables; clone Jobs end when a test says so. Writes check resource versions like the API server.
+Nodes hold buckets of tables; clone Jobs end when a test ends them. Writes check resource versions like the API server.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ MANIFEST = "d" * 64
 
 
 class Crash(BaseException):
-    """The operator dies; nobody in it may catch this."""
+    """The operator dies; no one in it may catch this."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from colocation.kube.api import ApiError, Conflict, NotFound, Resource
 
 
 class FakeLeases:
-    """Reads, creates and patches with the precondition of a resource version; ``away`` answers nobody.
+    """Reads, creates and patches with the precondition of a resource version; ``away`` answers no one.
 
     ``tells``: headers of all answers.
     """

@@ -1,4 +1,4 @@
-"""A story told through whole passes over a fake cluster."""
+"""A story of whole passes over a fake cluster."""
 
 from colocation.controller.reconciler import Reconciler
 from colocation.controller.settings import Settings
@@ -48,7 +48,7 @@ class Story:
 
 
 async def two_groups() -> Story:
-    """Table ``orders`` beside ``customers`` in ``sales``; group ``stock`` with table ``items`` has another map."""
+    """Table ``orders`` next to ``customers`` in ``sales``; group ``stock`` with table ``items`` has another map."""
     story = Story(nodes=4)
     story.cluster.add_group("sales")
     story.cluster.add_group("stock", bucketSequence=[["node-3", "node-4"]] * 4)

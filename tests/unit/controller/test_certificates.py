@@ -159,7 +159,7 @@ async def test_another_signer_signs_what_is_approved(tmp_path: Path) -> None:
     assert scene.server.conditions(name) == ["Approved"]
 
 
-async def test_a_request_for_another_node_is_denied_and_told_of(
+async def test_a_request_for_another_node_is_denied_and_reported(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With a word, who asked, and why; others' requests are answered all the same."""
@@ -219,7 +219,7 @@ async def test_a_failed_write_is_tried_again(scene: Scene, refusal: ApiError) ->
 
 
 async def test_nothing_outlives_the_authority(tmp_path: Path) -> None:
-    """And the metric says when it ends."""
+    """And the metric reports when it ends."""
     path = make_authority(tmp_path, days=0.5)
     ends_at = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
     scene = scene_in(tmp_path)

@@ -27,7 +27,7 @@ def test_time_of_day_that_is_known_later_is_set_once() -> None:
 
 
 def checked(steps: list[tuple[float, float]]) -> list[float]:
-    """When a clock that started at noon says that the time of day was stepped, which is (seconds, off by so many)."""
+    """When a clock that started at noon notices steps of the time of day, which are (seconds, off by so many)."""
     seconds, off = [0.0], [0.0]
     clock = SteadyClock(lambda: NOON + timedelta(seconds=seconds[0] + off[0]), lambda: seconds[0])
     found = []
@@ -54,7 +54,7 @@ def test_wrong_time_at_the_start_is_found_out(off: float) -> None:
     ],
 )
 def test_clocks_of_api_servers_may_differ(steps: list[tuple[float, float]]) -> None:
-    """Nobody knows which is wrong, and an operator that ends all the time does no work."""
+    """No one knows which is wrong, and an operator that ends all the time does no work."""
     assert checked(steps) == []
 
 
@@ -68,7 +68,7 @@ def test_api_servers_clock_goes_on_between_its_answers() -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"Date": ""}, {"Date": "noon"}, {"Date": "Sat, 21 Nov 99999 12:00:00 GMT"}])
 def test_answer_without_a_time_changes_nothing(headers: dict[str, str]) -> None:
-    """Until one has told it, the node's own clock is all there is."""
+    """Until one has reported it, the node's own clock is all there is."""
     clock = ServerClock(lambda: NOON, lambda: 0.0)
     clock.hear(headers)
     assert clock.now() == NOON

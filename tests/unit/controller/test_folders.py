@@ -107,7 +107,7 @@ async def test_manifest_of_another_table_is_not_taken() -> None:
     assert folder.snapshots == () and "no manifest in it can be read" in folder.problem
 
 
-async def test_it_says_on_which_nodes_a_folder_lies_in_the_bin() -> None:
+async def test_it_reports_on_which_nodes_a_folder_is_in_the_bin() -> None:
     """Not those that have it in its place too."""
     seen = observation()
     report = seen.agent_views["node-3"].report

@@ -11,7 +11,7 @@ from colocation.kube.api import GROUPS, NODES, TABLES, ApiError, Resource
 
 
 class FakeCluster:
-    """The lists of each kind have the versions 1, 2, 3, ...; each lasts until a test ends it, or fails as it says."""
+    """The lists of each kind have the versions 1, 2, 3, ...; each lasts until a test ends it, or fails."""
 
     kinds = (TABLES, GROUPS, NODES)
 
@@ -49,8 +49,8 @@ async def test_list_is_taken_at_the_start_and_then_from_time_to_time(lists: Full
     assert await often.take_if_due() and await often.take_if_due()
 
 
-async def test_list_that_had_begun_answers_nobody(lists: FullLists, cluster: FakeCluster) -> None:
-    """What a watch missed may have been read by it before: the next list tells, and its version is told."""
+async def test_list_that_had_begun_answers_no_one(lists: FullLists, cluster: FakeCluster) -> None:
+    """What a watch missed may have been read by it before: the next list shows it, and its version is reported."""
     cluster.end.clear()
     pass_of_lists = asyncio.create_task(lists.take_if_due())
     await asyncio.sleep(0)
@@ -78,7 +78,7 @@ async def test_pass_waits_for_the_first_list_of_each_kind(lists: FullLists, clus
 async def test_list_that_fails_is_tried_again_soon_and_then_more_seldom(
     lists: FullLists, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An API server that has just begun anew does not know all kinds yet."""
+    """An API server that has just begun again does not know all kinds yet."""
     seconds = [0.0]
     monkeypatch.setattr(full_lists.time, "monotonic", lambda: seconds[0])
     assert await lists.take_if_due()

@@ -23,8 +23,8 @@ class Listener:
         self.heard.append(("listed", body["name"]))
 
 
-async def test_what_a_watch_begins_with_is_told_apart() -> None:
-    """kopf lists again without a word when the API server has forgotten; what is gone by then is told by nothing."""
+async def test_what_a_watch_begins_with_is_distinguished() -> None:
+    """kopf lists again without a word when the API server has forgotten; nothing shows what is gone by then."""
     operator = Listener()
     for kind, name in ((None, "a"), ("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "b")):
         event = {"type": kind, "object": {"name": name}}

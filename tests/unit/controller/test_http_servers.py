@@ -62,7 +62,7 @@ async def test_admin_api_without_a_certificate_is_on_loopback_only() -> None:
 
 
 async def test_admin_api_that_is_switched_off_is_not_served() -> None:
-    """Nobody listens."""
+    """No one listens."""
     given = settings(admin_api=False)
     async with served(given):
         with pytest.raises(aiohttp.ClientConnectionError):

@@ -44,7 +44,7 @@ async def test_first_one_leads_at_once_and_the_second_waits() -> None:
 
 
 async def test_one_stands_by_while_another_renews() -> None:
-    """It is ready to take over; neither the leader, nor one that sees nobody lead, nor one that lost, stands by."""
+    """It is ready to take over; neither the leader, nor one that sees no one lead, nor one that lost, stands by."""
     leases, time = FakeLeases(), Time()
     first, second = candidate(leases, time), candidate(leases, time)
     assert not second.is_standing_by
@@ -82,7 +82,7 @@ async def test_successor_waits_for_the_whole_duration_by_its_own_clock() -> None
 
 
 async def test_holder_that_was_replaced_never_acts_again() -> None:
-    """Not even when its clock says that its Lease is still good."""
+    """Not even when its clock reports that its Lease is still good."""
     leases, time = FakeLeases(), Time()
     first, second = candidate(leases, time), candidate(leases, time)
     await first.step()
@@ -94,7 +94,7 @@ async def test_holder_that_was_replaced_never_acts_again() -> None:
 
 
 async def test_holder_that_cannot_renew_pauses_and_goes_on_with_its_term() -> None:
-    """The API server was away; nobody else can have taken the Lease."""
+    """The API server was away; no one else can have taken the Lease."""
     leases, time = FakeLeases(), Time()
     leader = candidate(leases, time)
     await leader.step()
@@ -121,7 +121,7 @@ async def test_takeover_whose_answer_was_lost_is_found_out() -> None:
 
 
 async def test_released_lease_is_taken_at_once() -> None:
-    """An operator that is told to stop lets its successor begin."""
+    """An operator that is asked to stop lets its successor begin."""
     leases, time = FakeLeases(), Time()
     first, second = candidate(leases, time), candidate(leases, time)
     await first.step()
@@ -230,7 +230,7 @@ async def test_deleted_lease_is_no_sign_of_a_restored_etcd() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 2 * LEASE_DURATION_SECONDS), st.booleans()), max_size=60))
 async def test_never_two_leaders(turns: list[tuple[int, float, bool]]) -> None:
-    """Whoever looks when, with an API server that loses answers: one acts at most, and terms only grow."""
+    """Anyone who looks when, with an API server that loses answers: one acts at most, and terms only grow."""
     leases, time = FakeLeases(), Time()
     candidates = [candidate(leases, time) for _ in range(3)]
     newest = 0

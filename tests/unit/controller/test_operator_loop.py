@@ -64,7 +64,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COALESCING_SECONDS", 0)
 
 
-async def test_error_that_nobody_foresaw_ends_one_pass_only(caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_that_no_one_foresaw_ends_one_pass_only(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged with its traceback and counted; the next pass is made."""
     operator = Operator(FakeApi([RuntimeError("a bug")]), SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
     passes = shown_passes(operator)
@@ -87,7 +87,7 @@ async def versions_of_table_watches(api: FakeApi, count: int) -> list[object]:
 
 
 async def test_watch_that_may_have_missed_something_goes_on_from_full_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only minutes later, and from them on: what was deleted meanwhile is told by nothing else."""
+    """Not only minutes later, and from them on: nothing else shows what was deleted meanwhile."""
     monkeypatch.setattr(own_watches, "PAUSE_SECONDS", 0)
     api = FakeApi([])
     api.forgets = True
@@ -98,7 +98,7 @@ async def test_watch_that_may_have_missed_something_goes_on_from_full_lists(monk
         await operator.stop()
 
 
-async def test_full_lists_are_taken_once_a_watch_of_kopf_begins_anew() -> None:
+async def test_full_lists_are_taken_once_a_watch_of_kopf_begins_again() -> None:
     """It tells what is there, not what is gone."""
     api = FakeApi([])
     operator = Operator(api, SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ async def test_operator_that_lost_its_lease_ends(monkeypatch: pytest.MonkeyPatch
 async def test_operator_ends_when_etcd_was_restored(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Kubernetes starts it again, and it reads everything anew."""
+    """Kubernetes starts it again, and it reads everything again."""
     monkeypatch.setattr(leadership, "LEASE_RENEW_SECONDS", 0.01)
     died, api = asyncio.Event(), FakeApi([])
     operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
@@ -196,7 +196,7 @@ async def test_operator_is_alive_while_the_api_server_is_away(monkeypatch: pytes
 async def test_proxy_that_answers_in_its_place_tells_no_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The API server is waited for; where nobody tells the time, the node's own clock is taken, and that is said."""
+    """The API server is waited for; where no one tells the time, the node's own clock is taken, and that is said."""
     monkeypatch.setattr(module, "WAITING_INTERVAL_SECONDS", 0.01)
     api = FakeApi([])
     api.tells, api.clock = {}, ServerClock(local=lambda: NOON)
@@ -266,7 +266,7 @@ async def test_stop_ends_a_pass_wherever_it_is() -> None:
 
 
 async def test_change_wakes_a_pass() -> None:
-    """A quiet operator reacts at once to a watch event, and not to one that says nothing new."""
+    """A quiet operator reacts at once to a watch event, and not to one that has no news."""
     operator = Operator(FakeApi([]), SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
     passes = shown_passes(operator)
     await operator.start()

@@ -130,7 +130,7 @@ async def test_nothing_less_is_written_of_a_status_once_another_operator_may_lea
     assert not cluster.of(WriteGroupStatus) and not cluster.of(MarkGroupUnstable)
 
 
-def test_the_short_status_of_a_stable_group_says_that_it_is_stable() -> None:
+def test_the_short_status_of_a_stable_group_reports_that_it_is_stable() -> None:
     """A write that another one overtook must not make the verdict flap."""
     observation = quiet_observation("orders")
     added = replace(observation, tables=(*observation.tables, table("lines", files=None)))

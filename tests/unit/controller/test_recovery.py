@@ -14,7 +14,7 @@ DAY = minutes(24 * 60)
 
 @pytest.mark.parametrize("seen", [True, False], ids=["the operator is there", "the operator is away"])
 async def test_dropped_table_comes_back_whole(seen: bool) -> None:
-    """It waits in the bin with its mark; asked for, it is made anew with the same snapshot and files."""
+    """It waits in the bin with its mark; asked for, it is made again with the same snapshot and files."""
     story = Story()
     story.cluster.add_group("sales")
     await story.loaded("orders", recycleAfterSeconds=7200, retention={"seconds": 5})
@@ -46,7 +46,7 @@ async def test_dropped_table_comes_back_whole(seen: bool) -> None:
 
 @pytest.mark.parametrize("slow", [True, False], ids=["an agent is slow", "all answer"])
 async def test_recovery_of_a_healthy_table_raises_no_alarm(slow: bool) -> None:
-    """No step on the way says that files are lacking: every node has its folder, and takes it over in turn."""
+    """No step on the way reports that files are lacking: every node has its folder, and takes it over in turn."""
     story, said = Story(), set[str]()
     story.cluster.add_group("sales")
     await story.loaded("orders")
@@ -105,7 +105,7 @@ async def test_recovery_asks_every_agent_that_answers() -> None:
 
 
 async def test_recovery_waits_for_the_last_live_replica() -> None:
-    """A table without all of its rows is never shown: it says which buckets are missing, and goes on with them."""
+    """A table without all of its rows is never shown: it names which buckets are missing, and goes on with them."""
     story = Story()
     story.cluster.add_group("sales", replicas=1, relocation={"enabled": False})
     await story.loaded("orders")
@@ -128,7 +128,7 @@ async def test_recovery_waits_for_the_last_live_replica() -> None:
 
 @pytest.mark.parametrize("everywhere", [True, False], ids=["all files", "the files of one node"])
 async def test_recovery_that_the_purge_overtakes_ends(everywhere: bool) -> None:
-    """Asked for in time, purged before it was back: while a node is away it may still come; then it says so."""
+    """Asked for in time, purged before it was back: while a node is away it may still come; then it reports it."""
     story = Story()
     story.cluster.add_group("sales", replicas=1, deletionPolicy="Retain", relocation={"enabled": False})
     await story.loaded("orders")
@@ -175,7 +175,7 @@ async def test_recovery_that_began_in_time_ends_well() -> None:
 
 @pytest.mark.parametrize("case", ["exists", "purged"])
 async def test_recovery_is_refused(case: str) -> None:
-    """While another table has the name, and when it is too late: the event says so, and nothing changes."""
+    """While another table has the name, and when it is too late: the event reports it, and nothing changes."""
     story = Story()
     story.cluster.add_group("sales", deletionPolicy="Retain")
     await story.loaded("orders")

@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_objects_pods_and_programs(folder: Path) -> None:
-    """Of the tests' own cluster, whatever KUBECONFIG says; a container that never ran before has one log."""
+    """Of the tests' own cluster, whatever KUBECONFIG names; a container that never ran before has one log."""
     said = kept_logs.keep("test_a[one/two]")
     kept = folder / "test_a-one-two-"
     assert str(kept) in said
@@ -43,7 +43,7 @@ def test_objects_pods_and_programs(folder: Path) -> None:
 
 
 def test_what_follows_from_the_first_failures_is_not_kept(folder: Path) -> None:
-    """A story that went wrong fails at each of its later tests; the next run begins anew."""
+    """A story that went wrong fails at each of its later tests; the next run begins again."""
     said = [kept_logs.keep(f"test_{number}") for number in range(kept_logs.MOST_KEPT + 1)]
     assert "no logs kept" in said[-1] and len(list(folder.iterdir())) == kept_logs.MOST_KEPT
     kept_logs.begin()

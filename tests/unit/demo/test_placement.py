@@ -21,7 +21,7 @@ def test_minimal_moves(before: list[list[str]], nodes: str, moves: int) -> None:
 
 
 def test_minimal_moves_is_the_least_of_all_maps() -> None:
-    """No even placement of three single-replica buckets over three nodes needs fewer moves than the formula says."""
+    """No even placement of three single-replica buckets over three nodes needs fewer moves than the formula states."""
     for start in product("abc", repeat=3):
         before = [[node] for node in start]
         even = [[[node] for node in end] for end in product("abc", repeat=3) if len(set(end)) == 3]

@@ -19,5 +19,5 @@ V1 = "9:pids:/colocation-devcluster/{0}\n8:memory:/colocation-devcluster/{0}\n"
     ],
 )
 def test_membership(membership: str, group: str, expected: bool) -> None:
-    """A process is hit only where its own membership says so."""
+    """A process is hit only where its own membership shows it."""
     assert cgroups.is_member(membership, group) is expected

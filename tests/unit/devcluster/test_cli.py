@@ -96,7 +96,7 @@ def test_a_failure_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_no_cluster_is_no_health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`status` says so by its exit code."""
+    """`status` shows it by its exit code."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr(paths, "PROCESSES", tmp_path / "processes")
     monkeypatch.setattr(paths, "NODES", tmp_path / "nodes")

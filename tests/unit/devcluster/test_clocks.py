@@ -128,7 +128,7 @@ def test_runc_is_called_for_a_container_after_its_specification_was_changed(tmp_
     assert json.loads(path.read_text()) == container.with_clock(specification(), node / "clock", NAMESPACE)
 
 
-def test_a_cluster_without_clocks_says_so(tmp_path: Path) -> None:
+def test_a_cluster_without_clocks_reports_it(tmp_path: Path) -> None:
     """Its containers are made by runc itself, and no process of it follows one."""
     assert clocks.runc_of(tmp_path) == "runc"
     assert not clocks.is_followed_by(os.getpid())

@@ -71,7 +71,7 @@ def test_pods_get_addresses_of_their_node() -> None:
     assert loaded["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.4.0/24"}]]
 
 
-def test_dns_asks_nobody() -> None:
+def test_dns_asks_no_one() -> None:
     """No question leaves the machine."""
     assert "forward" not in configuration.corefile(Path("/k"))
 

@@ -10,7 +10,7 @@ from devcluster import controlplane
 
 
 def test_clients_of_the_api_server_are_started_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller manager ends itself where the API server does not serve; nobody would start it again."""
+    """The controller manager ends itself where the API server does not serve; no one would start it again."""
     done: list[str] = []
     answers = iter([False, False, True])
 

@@ -29,7 +29,7 @@ def test_layers_are_links_and_databases_are_copies(tmp_path: Path) -> None:
     assert (node / DATABASE).read_text() == DATABASE
 
 
-def test_an_interrupted_copy_is_begun_anew(tmp_path: Path) -> None:
+def test_an_interrupted_copy_is_begun_again(tmp_path: Path) -> None:
     """A node's folder has all of the store or nothing of it."""
     made, node = store(tmp_path), tmp_path / "node"
     node.mkdir()

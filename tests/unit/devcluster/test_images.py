@@ -26,7 +26,7 @@ def test_full_name(given: str, full: str) -> None:
 
 @pytest.mark.parametrize("given", ["", " localhost/app", "localhost/app@sha256:00", "team/app:dev", "a.example/app"])
 def test_a_name_that_is_none(given: str) -> None:
-    """The message says what was given and what is allowed."""
+    """The message names what was given and what is allowed."""
     with pytest.raises(UsageError, match="allowed"):
         images.full_name(given)
 
@@ -111,7 +111,7 @@ def test_the_mirror_is_the_machines_own(tmp_path: Path, name: str, text: str) ->
     assert apt.mirror("bookworm", tmp_path) == "http://mirror.example/debian"
 
 
-def test_a_machine_of_another_release_is_told(tmp_path: Path) -> None:
+def test_a_machine_of_another_release_is_reported(tmp_path: Path) -> None:
     """Its sources lack the suite."""
     (tmp_path / "sources.list").write_text("deb http://mirror.example/debian trixie main\n")
     with pytest.raises(DevclusterError, match="bookworm"):

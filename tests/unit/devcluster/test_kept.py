@@ -1,4 +1,4 @@
-"""A cluster that a checkout keeps is ended by another one only when somebody says so."""
+"""A cluster that a checkout keeps is ended by another one only when somebody asks for it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ OTHER = "/home/me/other"
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the keeper's name lies."""
+    """Where the keeper's name is."""
     monkeypatch.setattr(paths, "STATE", tmp_path)
     monkeypatch.setattr(paths, "KEPT", tmp_path / "kept-by")
     return paths.KEPT
@@ -26,7 +26,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pytest.param(OTHER, True, {"CI": "true"}, id="continuous integration"),
 ])  # fmt: skip
 def test_it_may_be_replaced(record: Path, keeper: str | None, running: bool, environment: dict[str, str]) -> None:
-    """Nobody would miss it."""
+    """No one would miss it."""
     if keeper is not None:
         record.write_text(keeper)
     kept.require_replaceable(lambda: running, environment)
@@ -34,7 +34,7 @@ def test_it_may_be_replaced(record: Path, keeper: str | None, running: bool, env
 
 @pytest.mark.parametrize("environment", [{}, {"REPLACE": "0"}, {"CI": "false"}])
 def test_another_checkouts_is_left_alone(record: Path, environment: dict[str, str]) -> None:
-    """The message says whose it is, and both ways on."""
+    """The message names whose it is, and both ways on."""
     record.write_text(OTHER)
     with pytest.raises(DevclusterError, match=f"{OTHER} keeps a cluster.*make cluster-down.*REPLACE=1"):
         kept.require_replaceable(lambda: True, environment)

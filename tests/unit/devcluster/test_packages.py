@@ -40,7 +40,7 @@ def test_nothing_is_run_when_nothing_is_missing(machine: Callable[..., list[Comm
 
 
 def test_without_apt_the_packages_are_named(machine: Callable[..., list[Command]]) -> None:
-    """The error says what to install."""
+    """The error names what to install."""
     machine("runc")
     with pytest.raises(DevclusterError, match="install iproute2"):
         packages.ensure({"ip": "iproute2"})

@@ -81,8 +81,8 @@ def layers(tmp_path: Path) -> list[Path]:
     return [below, above]
 
 
-def test_upper_layers_hide_what_lies_below(tmp_path: Path) -> None:
-    """Files that were replaced, removed, or whose folder was made anew; hard links have their file's content."""
+def test_upper_layers_hide_what_is_below(tmp_path: Path) -> None:
+    """Files that were replaced, removed, or whose folder was made again; hard links have their file's content."""
     below = layer(tmp_path / "1", {"a": "1", "b/c": "1", "b/d": "1", "e/f": "1", "g": "1"})
     above = layer(tmp_path / "2", {"a": "2", ".wh.b": "", "e/h": "2", "e/.wh..wh..opq": ""}, {"i": "a"})
     assert dict(image_files([below, above], lambda path: True)) == {
@@ -92,7 +92,7 @@ def test_upper_layers_hide_what_lies_below(tmp_path: Path) -> None:
 
 
 def test_all_kinds_of_packages_are_found(layers: list[Path]) -> None:
-    """What was removed is not; a jar that says nothing of itself is named after its file."""
+    """What was removed is not; a jar that is silent about itself is named after its file."""
     found = {(one["name"], one["version"]): one.get("purl") for one in sbom.components_of(layers)}
     assert found == {
         ("debian", "12"): None,

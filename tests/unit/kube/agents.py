@@ -46,7 +46,7 @@ def bucket_of(size: int) -> BucketReport:
 
 @dataclass
 class FakeAgent:
-    """One agent's process. ``sizes``: bytes of bucket 0 of each table's folder that lies there.
+    """One agent's process. ``sizes``: bytes of bucket 0 of each table's folder that is there.
 
     ``answers`` replaces what it would answer, ``silent`` lets it hang, ``is_old`` makes it one of the release before.
     """

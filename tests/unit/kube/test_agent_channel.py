@@ -145,7 +145,7 @@ async def test_certificate_has_to_name_an_agent(tmp_path: Path) -> None:
 
 
 async def test_missing_token_is_an_error_of_the_request(server: Server, channel: HttpChannel) -> None:
-    """It says what to do; nothing else fails."""
+    """It names what to do; nothing else fails."""
     (server.folder / "token").unlink()
     with pytest.raises(AgentError, match="mount them as the chart does"):
         await channel.send(server.url, QUESTION, 0)
@@ -192,7 +192,7 @@ async def test_refusals_keep_their_meaning(server: Server, channel: HttpChannel)
         await channel.send(server.url, QUESTION, 0)
 
 
-async def test_nobody_there_is_noticed_at_once(server: Server, channel: HttpChannel) -> None:
+async def test_no_one_there_is_noticed_at_once(server: Server, channel: HttpChannel) -> None:
     """A refused connection, and one that ends in the middle of a held question."""
     held = asyncio.Event()
 

@@ -109,7 +109,7 @@ async def test_a_token_ends_with_the_operators_pod(cluster: Cluster) -> None:
 
 
 async def test_agents_of_the_release_before_get_the_general_token(cluster: Cluster, tokens: AgentTokens) -> None:
-    """They know no audience of their node. Their pod says so, not their answer: nobody can ask for it."""
+    """They know no audience of their node. Their pod shows it, not their answer: no one can ask for it."""
     url = cluster.add("node-1", takes_node_tokens=False)
     assert await tokens.token(url) == "general" == tokens.known_token(url)
     tokens.refused(url)
@@ -130,7 +130,7 @@ def test_which_agents_know_their_audience(labels: dict[str, str], takes: bool) -
     assert agent.takes_node_tokens is takes
 
 
-async def test_nobody_there_gets_no_token(cluster: Cluster, tokens: AgentTokens) -> None:
+async def test_no_one_there_gets_no_token(cluster: Cluster, tokens: AgentTokens) -> None:
     """An address that no agent's pod has."""
     with pytest.raises(Unauthorized, match="no agent's pod"):
         await tokens.token("https://10.9.9.9:8440")
@@ -151,7 +151,7 @@ async def test_no_token_is_used_to_its_end(cluster: Cluster, tokens: AgentTokens
 
 
 async def test_the_old_token_serves_while_there_is_no_new_one(cluster: Cluster, tokens: AgentTokens) -> None:
-    """The API server is asked again once a minute; when the token has ended, its error is told."""
+    """The API server is asked again once a minute; when the token has ended, its error is reported."""
     url = cluster.add("node-1")
     first = await tokens.token(url)
     cluster.now += 0.85 * cluster.life_seconds

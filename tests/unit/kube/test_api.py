@@ -1,4 +1,4 @@
-"""Lists in pages: whole, in order, and begun anew when the API server forgets their beginning."""
+"""Lists in pages: whole, in order, and begun again when the API server forgets their beginning."""
 
 import asyncio
 import contextlib
@@ -87,7 +87,7 @@ async def test_answer_that_is_no_list_is_an_error_of_the_cluster(
 
 
 @pytest.mark.parametrize(("status", "is_ready"), [(200, True), (403, False), (500, False)])
-async def test_an_api_server_says_whether_it_is_ready(status: int, is_ready: bool) -> None:
+async def test_an_api_server_reports_whether_it_is_ready(status: int, is_ready: bool) -> None:
     """In plain text. It refuses to say so as long as it has not read the role for it."""
 
     async def readyz(_: web.Request) -> web.Response:
@@ -103,7 +103,7 @@ async def test_an_api_server_says_whether_it_is_ready(status: int, is_ready: boo
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_time_is_what_the_api_server_says(status: int) -> None:
+async def test_time_is_what_the_api_server_reports(status: int) -> None:
     """In any answer, a refusal included."""
 
     async def readyz(_: web.Request) -> web.Response:

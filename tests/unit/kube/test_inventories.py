@@ -100,7 +100,7 @@ async def test_change_on_the_node_wakes_a_pass(setting: Setting) -> None:
     assert setting.inventories.version > version
 
 
-async def test_new_question_replaces_the_held_one_and_says_only_what_differs(setting: Setting) -> None:
+async def test_new_question_replaces_the_held_one_and_reports_only_what_differs(setting: Setting) -> None:
     """A commit reaches the nodes of its table at once, and costs one table."""
     setting.questions = {"node-1": question(ORDERS, LINES)}
     await setting.ask()
@@ -172,7 +172,7 @@ async def test_agent_is_asked_again_on_demand(setting: Setting) -> None:
     assert setting.view.asked_at == setting.now
 
 
-async def test_agent_that_found_an_order_stale_says_all_again(setting: Setting) -> None:
+async def test_agent_that_found_an_order_stale_reports_all_again(setting: Setting) -> None:
     """A report that was long on its way tells an old uptime: on a quiet agent every order would be refused for ever."""
     asked: list[str | None] = []
 
@@ -208,7 +208,7 @@ async def test_silence_is_timed_from_its_first_moment(setting: Setting) -> None:
 
 
 async def test_restarted_agent_is_asked_in_full(setting: Setting) -> None:
-    """It remembers no question; what its predecessor said is replaced by what it says."""
+    """It remembers no question; what its predecessor said is replaced by what it reports."""
     await setting.ask()
     await setting.held()
     agent = setting.agents[URL]
@@ -280,7 +280,7 @@ async def test_malformed_answer_is_silence_of_that_agent_alone(setting: Setting,
     await until(lambda: setting.view.silent_since is None)
 
 
-async def test_error_that_nobody_foresaw_stays_in_its_conversation(setting: Setting) -> None:
+async def test_error_that_no_one_foresaw_stays_in_its_conversation(setting: Setting) -> None:
     """Whatever breaks in handling one agent's answer, the agent is silent and asked again."""
 
     def fail(call: object) -> tuple[int, bytes]:
@@ -293,7 +293,7 @@ async def test_error_that_nobody_foresaw_stays_in_its_conversation(setting: Sett
     await until(lambda: setting.view.silent_since is None)
 
 
-async def test_newer_term_is_told(setting: Setting) -> None:
+async def test_newer_term_is_reported(setting: Setting) -> None:
     """An agent that has heard of another leader refuses; the operator learns how new its term has to be."""
     setting.agents[URL].term = 7
     await setting.ask()
@@ -357,7 +357,7 @@ def _report(**fields: object) -> bytes:
 
 
 async def test_an_answer_in_parts_counts_once_it_is_whole(setting: Setting) -> None:
-    """Before that a table that was not told of yet would seem to be missing on the node."""
+    """Before that a table that was not reported yet would seem to be missing on the node."""
     setting.questions = {"node-1": question(ORDERS, LINES)}
     agent = setting.agents[URL]
     agent.put("lines", 20)

@@ -1,4 +1,4 @@
-"""What is said of a manifest is kept once, as long as an agent says it."""
+"""What is said of a manifest is kept once, as long as an agent reports it."""
 
 from colocation.kube.manifest_memory import MAX_KINDS, ManifestMemory
 from colocation.model.agent import BucketReport, TableReport

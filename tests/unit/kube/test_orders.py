@@ -59,8 +59,8 @@ def raising(error: Exception) -> Callable[[AgentClient], None]:
     return order
 
 
-async def test_answer_comes_back_and_is_told(setting: Setting) -> None:
-    """Whoever knows what the agent holds asks it again."""
+async def test_answer_comes_back_and_is_reported(setting: Setting) -> None:
+    """Anyone who knows what the agent holds asks it again."""
     assert await setting.orders.call(URL, lambda client: 42) == 42
     await asyncio.sleep(0)
     assert setting.ended == [URL]

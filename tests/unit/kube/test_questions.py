@@ -112,7 +112,7 @@ def test_commit_makes_new_questions_for_the_tables_nodes_only(cluster: Cluster, 
 
 
 def test_live_manifest_stays_known_when_a_retained_one_ages_out(cluster: Cluster, questions: Questions) -> None:
-    """No agent says again what it said of it: its report has not changed."""
+    """No agent reports again what it said of it: its report has not changed."""
     table = cluster.table("orders", "sales")
     assert table.status.snapshot is not None
     older = table.status.snapshot.model_copy(update={"manifest": f"sha256:{'b' * 64}"})

@@ -181,7 +181,7 @@ async def test_commit_is_seen_by_the_pass_that_its_event_came_in(setting: Settin
     assert seen.tables[0].reference.manifest == "b" * 64
 
 
-async def test_observation_says_who_leads_and_since_when_things_are_seen(setting: Setting) -> None:
+async def test_observation_reports_who_leads_and_since_when_things_are_seen(setting: Setting) -> None:
     """What is new has been seen since it was first looked at: what is there at the first look may be newer than the
     questions that agents were asked before it.
     """
@@ -268,7 +268,7 @@ async def test_agents_are_asked_about_their_tables_and_again_after_a_new_map(set
     ],
 )
 @pytest.mark.parametrize("resource", [GROUPS, TABLES, NODES, PODS], ids=lambda one: one.plural)
-async def test_object_that_is_none_harms_nobody(setting: Setting, resource: Resource, broken: Any) -> None:
+async def test_object_that_is_none_does_no_harm(setting: Setting, resource: Resource, broken: Any) -> None:
     """It is left out, with a line in the log, whether a watch or a list brings it, new or deleted."""
     setting.cluster.take(resource, broken)
     setting.cluster.take(resource, broken, deleted=True)
@@ -304,7 +304,7 @@ async def test_what_has_our_name_is_known_until_it_is_gone(
     assert after.claims == () and after.volumes == ()
 
 
-async def test_namespace_that_is_made_anew_has_its_new_uid(setting: Setting) -> None:
+async def test_namespace_that_is_made_again_has_its_new_uid(setting: Setting) -> None:
     """All of its groups are others then. It is read no more often than that, and forgotten with its last group."""
     for resource_version in (10, 11):
         setting.cluster.take(GROUPS, group(resource_version))
@@ -321,7 +321,7 @@ async def test_namespace_that_is_made_anew_has_its_new_uid(setting: Setting) -> 
 
 
 async def test_list_that_breaks_off_is_no_reason_to_sleep(setting: Setting) -> None:
-    """What it told before is news: the next pass must not take the observation for the one before."""
+    """What it reported before is news: the next pass must not take the observation for the one before."""
     before = await setting.cluster.observe()
     setting.api.objects[TABLES] = [table(30, f"sha256:{'c' * 64}"), ApiError(0, "no answer")]
     with pytest.raises(ApiError):
@@ -374,7 +374,7 @@ async def test_tables_that_went_unwatched_are_known_as_the_api_server_remembers_
     assert [one.table.reference.manifest for one in dropped.values()] == ([manifest] if manifest else [])
 
 
-async def test_an_api_server_that_has_begun_anew_tells_what_it_remembers(setting: Setting) -> None:
+async def test_an_api_server_that_has_begun_again_tells_what_it_remembers(setting: Setting) -> None:
     """After etcd was restored, above all: loads and drops go on before an operator is there."""
     setting.api.history = [{"type": "DELETED", "object": LOADED}]
     setting.api.remembers_since = 40
@@ -385,7 +385,7 @@ async def test_an_api_server_that_has_begun_anew_tells_what_it_remembers(setting
     assert dropped.table.reference.manifest == "d" * 64
 
 
-async def test_what_was_done_before_a_list_told_of_a_drop_is_asked_for(setting: Setting) -> None:
+async def test_what_was_done_before_a_list_reported_a_drop_is_asked_for(setting: Setting) -> None:
     """The watch ended with the API server; when it is back, a load is committed and its table dropped before the next
     list (found by simulation, seed 2564971322).
     """
@@ -400,8 +400,8 @@ async def test_what_was_done_before_a_list_told_of_a_drop_is_asked_for(setting: 
     assert dropped.table.reference.manifest == "d" * 64
 
 
-async def test_a_drop_that_the_watch_told_of_during_a_list_is_not_asked_for(setting: Setting) -> None:
-    """It told of the last state, too."""
+async def test_a_drop_that_the_watch_reported_during_a_list_is_not_asked_for(setting: Setting) -> None:
+    """It reported the last state, too."""
     setting.api.objects = {TABLES: [table(), table(50, name="gone")]}
     await setting.cluster.list_again(TABLES)
     dropped = table(60, f"sha256:{'d' * 64}", name="gone")
@@ -418,7 +418,7 @@ async def test_a_drop_that_the_watch_told_of_during_a_list_is_not_asked_for(sett
     assert known.table.reference.manifest == "d" * 64
 
 
-async def test_drop_that_a_list_told_of_first_is_remembered_with_the_last_commit(setting: Setting) -> None:
+async def test_drop_that_a_list_reported_first_is_remembered_with_the_last_commit(setting: Setting) -> None:
     """A watch that hung tells of the commit and of the drop later; to the list the table was just gone."""
     await setting.cluster.observe()
     setting.api.objects = {TABLES: []}

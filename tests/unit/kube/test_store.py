@@ -77,7 +77,7 @@ def test_watch_that_lags_behind_does_not_bring_back_what_a_list_lacked() -> None
 
 
 def test_only_changes_of_what_is_parsed_count() -> None:
-    """A Node's heartbeat wakes nobody."""
+    """A Node's heartbeat wakes no one."""
     one = store()
     assert one.put(body(1, "same"))
     assert not one.put(body(2, "same"))
@@ -87,7 +87,7 @@ def test_only_changes_of_what_is_parsed_count() -> None:
 
 
 def test_objects_stay_the_same_tuple_until_something_changes() -> None:
-    """Whoever keeps something per object finds out what has changed by comparing identities."""
+    """Anyone who keeps something per object finds out what has changed by comparing identities."""
     one = store()
     one.put(body(1, "a", "a"))
     before = one.objects

@@ -80,7 +80,7 @@ async def performed(action: Action, body: JsonObject | None = None) -> tuple[One
     api, agents = OneObjectApi(body), Agents()
 
     def take(resource: Resource, taken: JsonObject) -> None:
-        """Nobody reads it here."""
+        """No one reads it here."""
 
     jobs = CloneJobSettings(namespace="colocation", image="operator:1")
     events = EventPoster(api, lambda: NOW, "operator-0")
@@ -103,7 +103,7 @@ async def performed(action: Action, body: JsonObject | None = None) -> tuple[One
     ],
 )
 async def test_write_is_of_the_object_that_was_read(action: Action, precondition: dict[str, str]) -> None:
-    """One that was made anew, or changed where that matters, is left alone: the API server refuses the write."""
+    """One that was made again, or changed where that matters, is left alone: the API server refuses the write."""
     api, _, _ = await performed(action)
     [(method, body)] = api.changes
     assert (body["preconditions"] if method == "DELETE" else body["metadata"]) == precondition
@@ -124,7 +124,7 @@ async def test_marks_are_on_the_pod_that_was_read(holds_replicas: bool, mark: st
 
 
 async def test_requests_are_ended_at_once_on_the_group_that_was_read() -> None:
-    """A group that was made anew keeps its own requests."""
+    """A group that was made again keeps its own requests."""
     api, _, _ = await performed(EndRecoverRequests(SALES, ("12345678", "x")))
     [(_, body)] = api.changes
     assert body["metadata"] == {
@@ -159,6 +159,6 @@ async def test_bucket_is_dropped_only_against_the_map_that_was_read(found: JsonO
     ],
 )
 async def test_folder_of_a_living_table_is_not_recycled(found: JsonObject | None, is_sent: bool) -> None:
-    """The watch may not have told of it yet."""
+    """The watch may not have reported it yet."""
     _, agents, is_stale = await performed(RecycleTable("node-1", URL, "shop", "orders-87654321", 60, PROOF), found)
     assert (agents.orders, is_stale) == (int(is_sent), not is_sent)

@@ -49,7 +49,7 @@ def test_a_slow_clone_has_the_time_that_it_takes() -> None:
 
 
 def test_a_clone_runs_where_its_node_takes_new_replicas() -> None:
-    """Also on a node whose taint would evict it, if the operator was told to use such nodes; else on none that goes."""
+    """Also on a node whose taint would evict it, if the operator may use such nodes; else on none that goes."""
     settings = SETTINGS.model_copy(update={"tolerated_taints": frozenset({"dedicated"})})
     found = [clone_job("clone-x", SPEC, None, 0, one)["spec"]["template"]["spec"]["tolerations"]
              for one in (SETTINGS, settings)]  # fmt: skip

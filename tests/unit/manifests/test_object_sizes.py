@@ -105,7 +105,7 @@ def random_digest() -> str:
     ],
 )
 def test_clone_job_never_outgrows_an_object(tables: int, retained: int, is_whole: bool) -> None:
-    """What a Job cannot be told of at once is left to the next; a process and the API server take what it is told."""
+    """What does not fit into one Job is left to the next; a process and the API server take what it is given."""
     wanted = clone_spec(tables, retained)
     spec = fitting(wanted)
     job = clone_job("clone-x", spec, None, 0, SETTINGS)

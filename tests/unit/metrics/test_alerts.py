@@ -75,7 +75,7 @@ def test_expressions_use_labels_and_reasons_that_exist(expression: str) -> None:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_every_alert_has_a_runbook(rule: Rule) -> None:
-    """With its four parts, and none of them empty; an alert says how bad it is, and in one sentence what is."""
+    """With its four parts, and none of them empty; an alert reports how bad it is, and in one sentence what is."""
     section = runbook(rule["alert"])
     texts = [section.partition(f"**{part}.**")[2].partition("\n**")[0].strip() for part in PARTS]
     assert all(len(text) > 20 for text in texts), f"runbooks.md lacks a part of {rule['alert']}"

@@ -37,7 +37,7 @@ def shapes(registry: CollectorRegistry) -> dict[Shape, str]:
 
 
 def series_of(metrics: OperatorMetrics) -> Series:
-    """All series as text says them."""
+    """All series as text states them."""
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(metrics.render().decode())

@@ -21,7 +21,7 @@ def down_for(seconds: int, number: int = 2) -> Node:
 def planned(
     nodes: list[Node], limits: Limits | None = None, clones: tuple[Clone, ...] = (), **group: object
 ) -> GroupPlan:
-    """The plan of a group of 6 buckets x 2 replicas on node-1 to node-3, changed as told."""
+    """The plan of a group of 6 buckets x 2 replicas on node-1 to node-3, changed as given."""
     defaults: dict[str, object] = {"buckets": 6, "replicas": 2, "bucket_map": SIX}
     snapshot = make_snapshot(nodes, make_group(**(defaults | group)), limits=limits or Limits(), clones=clones)  # type: ignore[arg-type]
     return plan(snapshot).groups[0]

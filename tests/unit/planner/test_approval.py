@@ -63,7 +63,7 @@ def test_balance_is_proposed_and_nothing_is_done() -> None:
     ],
 )
 def test_repairs_do_not_wait(nodes: list[Node], fields: dict[str, object]) -> None:
-    """What is lost, drained or damaged is made anew without anybody's word."""
+    """What is lost, drained or damaged is made again without anybody's word."""
     group = make_group(6, 2, fields.pop("bucket_map", SIX), spec=MANUAL)  # type: ignore[arg-type]
     held = {node: dict(states) | fields.get("held", {}).get(node, {}) for node, states in group.held.items()}  # type: ignore[attr-defined]
     planned = plan_of(nodes, group.model_copy(update={"held": held}))
@@ -210,7 +210,7 @@ def test_strict_balancing_waits_before_it_changes_the_map() -> None:
 
 
 def test_a_proposal_has_a_largest_size() -> None:
-    """It lies in the status in full; the rest is proposed when it is made."""
+    """It is in the status in full; the rest is proposed when it is made."""
     rows = (("node-1",),) * (3 * MAX_PROPOSED_MOVES)
     group = make_group(len(rows), 1, rows, spec=MANUAL)
     planned = plan_of(nodes_of(1, 2, 3), group)
@@ -238,7 +238,7 @@ def test_a_plan_that_moves_without_approval_is_not_carried_out() -> None:
 
 
 def test_ids_differ_by_group_time_and_moves() -> None:
-    """Nobody can carry an approval from one to another."""
+    """No one can carry an approval from one to another."""
     moves = proposed().moves
     ids = {
         make_proposal(group, made_at, "Balancing", chosen).id

@@ -15,7 +15,7 @@ from tests.property.worlds import GIB, NOW, make_group, make_node
 from .cases import SIX, down_for, nodes_of, planned, reasons, shape
 
 
-def test_down_within_tolerance_moves_nothing_and_says_until_when() -> None:
+def test_down_within_tolerance_moves_nothing_and_reports_until_when() -> None:
     """1,800 s by default: before, the group is unstable and waits."""
     group = planned([*nodes_of(1, 3, 4), down_for(1799)])
     assert (group.moves, reasons(group)) == ((), {Reason.WITHIN_DOWN_TOLERANCE})
@@ -37,7 +37,7 @@ def test_down_within_tolerance_moves_nothing_and_says_until_when() -> None:
     ],
 )
 def test_lost_replicas_go_to_other_nodes(nodes: list[Node], kind: str, reason: Reason) -> None:
-    """Each of the node's four replicas is made anew, by weight, and nothing else moves."""
+    """Each of the node's four replicas is made again, by weight, and nothing else moves."""
     group = planned(nodes)
     assert {(move.source, move.kind, move.reason) for move in group.moves} == {("node-2", kind, reason)}
     assert len(group.moves) == 4
@@ -168,7 +168,7 @@ def test_clones_not_wanted_any_more_are_cancelled() -> None:
 
 
 def test_a_failed_clone_waits_for_its_time() -> None:
-    """Not before retryAt, then again; the wait is told."""
+    """Not before retryAt, then again; the wait is reported."""
     times = {"since": NOW, "failures": 2, "retry_at": NOW + timedelta(seconds=30)}
     move = planned(nodes_of(1, 3, 4)).moves[0]
     clone = Clone(namespace="shop", group="sales", bucket=move.bucket, source="node-2", to=move.to, **times)  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ def test_a_clone_that_does_not_advance_is_reported_and_not_started_again() -> No
 
 
 def test_too_few_nodes_start_nothing_and_say_so() -> None:
-    """Four replicas, two nodes left: nothing moves, nothing is dropped; each bucket says once why."""
+    """Four replicas, two nodes left: nothing moves, nothing is dropped; each bucket has one reason."""
     bucket_map = (("node-1", "node-2", "node-3", "node-4"),) * 2
     group = planned(nodes_of(1, 2), buckets=2, replicas=4, bucket_map=bucket_map)
     assert (group.moves, group.next_map, group.drops) == ((), None, ())
@@ -235,8 +235,8 @@ def test_a_balance_that_lacks_room_starts_what_fits(is_strict: bool) -> None:
     assert sum("node-4" in row for row in group.next_map or ()) == (1 if is_strict else 0)
 
 
-def test_nobody_has_the_bucket() -> None:
-    """The only replica is gone: told, not started; an empty bucket needs no source and moves at once."""
+def test_no_one_has_the_bucket() -> None:
+    """The only replica is gone: reported, not started; an empty bucket needs no source and moves at once."""
     bucket_map = (("node-1",), ("node-1",))
     group = planned(nodes_of(2, 3), buckets=2, replicas=1, bucket_map=bucket_map, bucket_bytes=(GIB, 0))
     assert [(problem.bucket, problem.reason) for problem in group.blocked] == [(0, Reason.NO_LIVE_REPLICA)]

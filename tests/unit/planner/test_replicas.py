@@ -72,7 +72,7 @@ def test_lowered_replicas_stay_in_different_zones() -> None:
 
 @pytest.mark.parametrize("size_bytes", [0, 100], ids=["empty", "with files"])
 def test_replicas_are_not_raised_beyond_what_an_object_can_hold(size_bytes: int) -> None:
-    """The map stays as it is and serves; a lost replica is still made good, and the group says what is too large."""
+    """The map stays as it is and serves; a lost replica is still made good, and the group states what is too large."""
     buckets = 30_000
     rows = (("node-1", "node-2"),) * (buckets - 1) + (("node-1", "node-9"),)
     held, sizes = complete(rows), (size_bytes,) * buckets

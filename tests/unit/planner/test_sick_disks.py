@@ -20,7 +20,7 @@ def sick(reason: Reason, seconds: int = 601) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("reason", "stable"), [(Reason.DISK_READ_ONLY, True), (Reason.DISK_FAILING, False)], ids=["read-only", "failing"]
 )
-def test_replicas_on_a_sick_disk_are_made_anew_elsewhere(reason: Reason, stable: bool) -> None:
+def test_replicas_on_a_sick_disk_are_made_again_elsewhere(reason: Reason, stable: bool) -> None:
     """They can be read until their successors are complete; queries go on where nothing is lost."""
     group = planned([*nodes_of(1, 3, 4), *nodes_of(2, **sick(reason))], spec=TOLERANCE)
     assert group.stable is stable

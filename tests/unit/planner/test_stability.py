@@ -15,7 +15,7 @@ EARLIER = NOW - timedelta(seconds=60)
 
 
 def planned(nodes: list[object] | None = None, **group: object) -> GroupPlan:
-    """The plan of a group of 3 buckets x 2 replicas on three nodes, changed as told."""
+    """The plan of a group of 3 buckets x 2 replicas on three nodes, changed as given."""
     defaults: dict[str, object] = {"buckets": 3, "replicas": 2, "bucket_map": FULL_MAP}
     all_nodes = [make_node(name) for name in THREE] if nodes is None else nodes
     return plan(make_snapshot(all_nodes, make_group(**(defaults | group)))).groups[0]  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_message_counts_the_replicas_of_the_map() -> None:
 
 
 def test_message_names_buckets_node_and_time() -> None:
-    """Whoever reads the condition knows which buckets, which node, since when, and why."""
+    """Anyone who reads the condition knows which buckets, which node, since when, and why."""
     message = "Kubelet stopped posting node status."
     group = planned(nodes=[*NODE_2_AND, down("node-2", not_ready_message=message)])
     assert group.message == (
@@ -92,7 +92,7 @@ def test_message_names_buckets_node_and_time() -> None:
     )
 
 
-def test_agent_not_ready_is_told_apart() -> None:
+def test_agent_not_ready_is_distinguished() -> None:
     """A node whose agent does not answer has another reason than one that is down."""
     node = make_node("node-2", ready=False, not_ready_since=EARLIER, not_ready_reason=Reason.AGENT_NOT_READY)
     assert planned(nodes=[*NODE_2_AND, node]).reason == Reason.AGENT_NOT_READY
@@ -104,7 +104,7 @@ def test_since_is_kept_from_the_snapshot() -> None:
     assert [problem.since for problem in group.unstable_buckets] == ["2026-11-20T23:59:00Z", "2026-11-21T00:00:00Z"]
 
 
-def test_strict_balancing_says_balancing() -> None:
+def test_strict_balancing_reports_balancing() -> None:
     """In Doris' order the map goes ahead; the bucket that is under way is unstable because of balancing."""
     ahead = (("node-1", "node-4"), ("node-2", "node-3"), ("node-1", "node-3"))
     nodes = [make_node(name) for name in (*THREE, "node-4")]

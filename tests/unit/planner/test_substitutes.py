@@ -16,7 +16,7 @@ Held = dict[str, dict[int, str]]
 
 
 def held_with(state_of_away: str, state_of_substitute: str) -> Held:
-    """All is complete, but what node-2 lacks lies on node-4."""
+    """All is complete, but what node-2 lacks is on node-4."""
     held = complete(SIX)
     held[AWAY] = dict.fromkeys(BUCKETS, state_of_away)
     held[SUBSTITUTE] = dict.fromkeys(BUCKETS, state_of_substitute)

@@ -59,7 +59,7 @@ def test_a_lost_replica_does_not_go_to_a_cordoned_node() -> None:
 
 
 def test_a_new_group_is_placed_without_cordoned_nodes() -> None:
-    """With too few others it waits, and says which nodes are cordoned."""
+    """With too few others it waits, and names which nodes are cordoned."""
     nodes = [*nodes_of(1, 2), *nodes_of(3, 4, schedulable=False)]
     placed = planned(nodes, bucket_map=None)
     assert {node for row in placed.next_map or () for node in row} == {"node-1", "node-2"}
@@ -76,7 +76,7 @@ def test_a_new_node_that_is_tainted_takes_nothing_by_balance() -> None:
 
 
 def test_a_full_disk_is_named_with_the_nodes_that_would_do_but_are_cordoned() -> None:
-    """Whoever reads it can uncordon the node."""
+    """Anyone who reads it can uncordon the node."""
     nodes = [*nodes_of(1), make_node("node-3", free_bytes=0), *nodes_of(4, schedulable=False)]
     group = planned(nodes, bucket_bytes=(GIB,) * 6)
     assert group.stalled is not None
@@ -112,7 +112,7 @@ def test_a_lost_replica_goes_past_a_failing_target() -> None:
     assert (group.start_now, group.cancel, group.stalled) == ((0,), (0,), None)
 
 
-def test_when_only_a_failing_target_is_left_the_group_says_so() -> None:
+def test_when_only_a_failing_target_is_left_the_group_reports_it() -> None:
     """Node, failures, cause, and when it is tried again."""
     rows = (("node-1", "node-9"),)
     group = planned(nodes_of(1, 4), buckets=1, bucket_map=rows, failing_targets=failing(4))
@@ -270,6 +270,6 @@ def test_what_balance_began_goes_on_while_a_weight_is_not_known() -> None:
 
 
 def test_a_lost_replica_is_made_again_although_a_weight_is_not_known() -> None:
-    """Repair waits for nobody; the node may be down for good."""
+    """Repair waits for no one; the node may be down for good."""
     odd = make_node("node-5", is_weight_known=False, **DOWN)
     assert targets(planned([*nodes_of(1, 3, 4), odd])) == {"node-4"}

@@ -1,4 +1,4 @@
-"""A plan that breaks a safety rule is not carried out for that group, and says which rule."""
+"""A plan that breaks a safety rule is not carried out for that group, and names which rule."""
 
 from datetime import timedelta
 

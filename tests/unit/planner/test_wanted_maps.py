@@ -31,7 +31,7 @@ from .cases import nodes_of, planned
     ],
 )
 def test_an_invalid_bucket_sequence_is_refused_in_doris_words(sequence: list[list[str]], message: str) -> None:
-    """The map stays as it is, and the group says what is wrong with the sequence."""
+    """The map stays as it is, and the group states what is wrong with the sequence."""
     group = planned(nodes_of(1, 2, 3), spec={"bucketSequence": sequence})
     assert (group.stable, group.moves, group.next_map) == (True, (), None)
     assert group.stalled is not None
@@ -86,7 +86,7 @@ def test_weights_and_selectors_shape_a_new_map() -> None:
 
 
 def test_map_that_no_object_can_hold_is_not_made() -> None:
-    """It would be refused with every write, for ever; the group says what is too large, and what to do."""
+    """It would be refused with every write, for ever; the group states what is too large, and what to do."""
     nodes = [make_node(f"ip-10-100-200-{number}.eu-central-1.compute.internal") for number in range(3)]
     group = planned(nodes, buckets=65536, replicas=3, bucket_map=None)
     assert (group.target_map, group.moves) == (None, ())

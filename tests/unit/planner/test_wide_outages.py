@@ -1,4 +1,4 @@
-"""A whole zone, or most nodes, down at once: only buckets at risk are made again soon, and the group says so."""
+"""A whole zone, or most nodes, down at once: only buckets at risk are made again soon, and the group reports it."""
 
 from datetime import timedelta
 
@@ -48,7 +48,7 @@ def test_what_is_made_again(down: tuple[int, ...], seconds: int, zones: dict[int
     assert {group.moves[index].bucket for index in group.start_now} == made
 
 
-def test_the_group_says_what_it_waits_for() -> None:
+def test_the_group_reports_what_it_waits_for() -> None:
     """The same words in the plan as in the condition: they come from here."""
     group = planned(nodes((4, 5, 6), TOLERANCE_SECONDS), buckets=3, replicas=3, bucket_map=ROWS)
     assert reasons(group) == {Reason.WITHIN_DOWN_TOLERANCE}
@@ -57,7 +57,7 @@ def test_the_group_says_what_it_waits_for() -> None:
 
 
 def test_a_zone_whose_nodes_are_deleted_or_drained_is_not_waited_for() -> None:
-    """Whoever deletes Nodes, or marks them for drain, says that they do not come back."""
+    """Anyone who deletes Nodes, or marks them for drain, declares that they do not come back."""
     alive = [node for node in nodes((), 0) if node.zone != "b"]
     drained = [node.model_copy(update={"drain": node.zone == "b"}) for node in nodes((4, 5, 6), 5)]
     for some in (alive, drained):
