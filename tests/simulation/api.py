@@ -251,7 +251,7 @@ class ApiFaults:
 class ApiClient:
     """What `colocation.kube.api.Api` is to the operator, over the fake server.
 
-    ``before_write`` and ``after_write`` are called with each write; they may kill the operator, which hears nothing then.
+    ``before_write`` and ``after_write`` are called with each write; they may kill the operator.
     """
 
     server: FakeApi

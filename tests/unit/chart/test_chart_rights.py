@@ -182,8 +182,9 @@ class Reviews:
 
 
 def test_doctor_asks_for_what_the_role_that_it_names_grants(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An account with that role may run the command: `adopt` sets a mark that the admission policy keeps for the operator
-    and for who may update `colocatedtables/operator`."""
+    """An account with that role may run the command: `adopt` sets a mark that only the operator and accounts which may
+    update `colocatedtables/operator` are admitted to set.
+    """
     monkeypatch.setattr(facts.client, "AuthorizationV1Api", Reviews)
     found = facts.gather_rights(None, "shop", "colocation-system")  # type: ignore[arg-type]
     asked = {one.used_by: (one.role, right) for one, right in zip(found, Reviews.asked, strict=True)}
