@@ -23,8 +23,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from colocation.agent.answers import Answers
 from colocation.agent.conversation import Conversation
+from colocation.agent.inventory_answers import Answers
 from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path

@@ -75,7 +75,7 @@ A_DISK_THAT_FAILS = """
 import json, sys
 from pathlib import Path
 from colocation.model.agent import AgentReport, CloneProgress
-from colocation.agent.answers import Answers
+from colocation.agent.inventory_answers import Answers
 from colocation.agent.conversation import Conversation
 from colocation.storage import incoming
 from colocation.storage.clone_reports import announce, write_progress

@@ -13,7 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.storage.pace import BURST_SECONDS, MAX_WAIT_SECONDS, SCHEDULE_FILE, NodeSchedule, OwnSchedule, Schedule
+from colocation.storage.bandwidth import (
+    BURST_SECONDS,
+    MAX_WAIT_SECONDS,
+    SCHEDULE_FILE,
+    NodeSchedule,
+    OwnSchedule,
+    Schedule,
+)
 from colocation.storage.root import DataRoot
 
 RATE = 100.0

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from colocation.model.agent import AgentReport, InventoryRequest, OldInventoryRequest
 
 from ..common.waiting import set_within
-from .answers import Superseded
 from .conversation import Question, StaleTerm, UnknownQuestion
 from .front_configuration import MAX_BODY_BYTES
 from .http_messages import answer_of, body_of, validated
+from .inventory_answers import Superseded
 from .node_state import NodeState
 
 POLL_SECONDS = 1.0

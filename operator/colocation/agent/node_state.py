@@ -13,9 +13,9 @@ from colocation.storage.memory_limits import ManifestRoom
 from colocation.storage.root import DataRoot
 
 from ..common.waiting import set_within
-from .answers import Answers, Bell
 from .conversation import Conversation
 from .folders import NamespaceFolders
+from .inventory_answers import Answers, Bell
 from .metrics import Metrics
 from .quotas import CloneReadBudget, Room, RunningReads, Turns
 from .settings import Settings

@@ -7,8 +7,8 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 
+from colocation.storage.bandwidth import MIB, OwnSchedule
 from colocation.storage.errors import NoRoom
-from colocation.storage.pace import MIB, OwnSchedule
 from colocation.storage.root import DataRoot
 
 from .http_messages import Refusal

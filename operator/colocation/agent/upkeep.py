@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from colocation.common.logs import audit
 from colocation.storage import incoming, recycling
+from colocation.storage.bandwidth import MIB, Pace, Stopped
 from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth
 from colocation.storage.errors import StorageError, all_attempted
 from colocation.storage.inventory import (
@@ -19,7 +20,6 @@ from colocation.storage.inventory import (
     scrub_batch,
     sweep,
 )
-from colocation.storage.pace import MIB, Pace, Stopped
 from colocation.storage.paths import TablePath
 from colocation.storage.quarantine import QuarantinePurge
 from colocation.storage.root import DataRoot

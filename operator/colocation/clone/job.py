@@ -21,10 +21,10 @@ from colocation.model.agent import CloneProgress
 from colocation.model.clone import CloneSource, CloneSpec, clone_directory
 from colocation.model.conditions import Reason
 from colocation.model.table_manifest import manifest_path
+from colocation.storage.bandwidth import MIB, NodeSchedule, Pace
 from colocation.storage.clone_reports import announce, write_progress
 from colocation.storage.errors import ManifestMissing, NoRoom, NotHeld
 from colocation.storage.incoming import remove_clone
-from colocation.storage.pace import MIB, NodeSchedule, Pace
 from colocation.storage.paths import TablePath, file_segments, table_path
 from colocation.storage.root import DataRoot
 from colocation.storage.verification import unheld_files

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from colocation.agent import answers
+from colocation.agent import inventory_answers
 from colocation.agentclient import StaleTerm, UnknownQuestion, calls
 from colocation.model.agent import (
     AgentReport,
@@ -258,11 +258,11 @@ def test_a_clone_that_only_advances_is_reported_every_two_seconds(tmp_path: Path
     """Its begin and end are reported immediately."""
     now = [100.0]
     root = DataRoot(tmp_path)
-    node_answers = answers.Answers("node-1", root, None, None, None, clock=lambda: now[0])
-    before = answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(1),))
+    node_answers = inventory_answers.Answers("node-1", root, None, None, None, clock=lambda: now[0])
+    before = inventory_answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(1),))
     node_answers._sent, node_answers._sent_at = before, 100.0
-    advanced = answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(2),))
-    ended = answers.NodePart(Disk(100, 50), DiskReport(), (), (), ())
+    advanced = inventory_answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(2),))
+    ended = inventory_answers.NodePart(Disk(100, 50), DiskReport(), (), (), ())
     assert (node_answers._is_news(advanced), node_answers._is_news(ended)) == (False, True)
     now[0] = 102.0
     assert node_answers._is_news(advanced)

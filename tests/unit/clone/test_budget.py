@@ -11,7 +11,7 @@ import pytest
 
 from colocation.agent.authorizer import Identity
 from colocation.model.agent import InventoryRequest
-from colocation.storage.pace import BURST_SECONDS, MIB
+from colocation.storage.bandwidth import BURST_SECONDS, MIB
 from tests.unit.agent.harness import SHOP_READER_TOKEN, AgentThread, FakeAuthorizer, Pki
 from tests.unit.storage.tables import Table, data_path, make_table
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from colocation.storage.pace import BURST_SECONDS, Pace, Stopped
+from colocation.storage.bandwidth import BURST_SECONDS, Pace, Stopped
 
 
 class Time(threading.Event):

@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from colocation.agent import answers
-from colocation.agent.answers import Answers, Superseded
+from colocation.agent import inventory_answers
 from colocation.agent.conversation import Conversation, key_of
+from colocation.agent.inventory_answers import Answers, Superseded
 from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, TableReport
 from colocation.model.table_manifest import manifest_path
 from colocation.storage import recycling, removal
@@ -94,11 +94,11 @@ class Node:
 class ConversationMachine(RuleBasedStateMachine):
     """Changes of the disk and of the question, and an operator that asks now and then."""
 
-    @initialize(max_tables_bytes=st.sampled_from([answers.MAX_TABLES_BYTES, 1000, 0]))
+    @initialize(max_tables_bytes=st.sampled_from([inventory_answers.MAX_TABLES_BYTES, 1000, 0]))
     def start(self, max_tables_bytes: int) -> None:
         """An empty node, which answers with all tables together, some, or one at a time."""
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(answers, "MAX_TABLES_BYTES", max_tables_bytes)
+        self.patch.setattr(inventory_answers, "MAX_TABLES_BYTES", max_tables_bytes)
         self.folder = Path(tempfile.mkdtemp())
         self.node = Node(self.folder)
 
@@ -173,7 +173,7 @@ class ConversationMachine(RuleBasedStateMachine):
         node = self.node
         node.ask()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(answers, "MAX_TABLES_BYTES", 1 << 20)
+            patch.setattr(inventory_answers, "MAX_TABLES_BYTES", 1 << 20)
             full = node.in_full()
         assert full.is_whole
         assert node.known == {f"{table.namespace}/{table.directory}": table for table in full.tables}
@@ -236,7 +236,7 @@ def test_constantly_changing_tables_do_not_prolong_an_answer(
     quiet: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next answer reports them again; else a tenant's uploads would hide a node from the operator."""
-    monkeypatch.setattr(answers, "MAX_TABLES_BYTES", 0)
+    monkeypatch.setattr(inventory_answers, "MAX_TABLES_BYTES", 0)
     changes = iter(range(1000))
 
     def publish_to_all() -> None:
