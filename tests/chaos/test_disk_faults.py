@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ import pytest
 from colocation.storage.ledger import identity_of
 from devcluster import node as nodes
 from devcluster import paths
-from devcluster.errors import DevclusterError
 
 from . import disk_faults
-from .disk_faults import MOST_LEFT_BYTES, DiskFaults, free_bytes, is_read_only
+from .disk_faults import DiskFaults, is_read_only
 from .disks import Disks
 from .targets import CannotNow, HalfMade
 
@@ -69,26 +67,6 @@ def test_disk_that_comes_back_holds_what_it_held(root: Path) -> None:
     assert read(root) == CONTENT
 
 
-@pytest.mark.parametrize(
-    ("then", "expected"),
-    [
-        pytest.param({"node-3": [33]}, [], id="it was there before, so it knows the disk"),
-        pytest.param({"node-2": [44], "node-3": [55]}, [55], id="it began while the disk was gone"),
-        pytest.param({"node-2": [44]}, [], id="it is not there yet"),
-    ],
-)
-def test_agent_that_took_the_empty_root_for_a_new_disk_is_started_again(
-    then: dict[str, list[int]], expected: list[int], root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the runbook asks; by then the disk is back. The kubelet starts what was killed."""
-    agents, killed = iter([{"node-2": [22], "node-3": [33]}, then]), list[tuple[int, bool]]()
-    monkeypatch.setattr(disk_faults.cluster_view, "processes_of", lambda _: next(agents))
-    monkeypatch.setattr(disk_faults.os, "kill", lambda pid, _: killed.append((pid, read(root) == CONTENT)))
-    _, heal = DiskFaults(Disks()).disk_gone(Random(1))
-    heal()
-    assert killed == [(pid, True) for pid in expected]
-
-
 @pytest.mark.parametrize("name", [".disk", ".incoming", "chaos"])
 def test_disk_comes_back_at_the_second_try(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first one has put back stays."""
@@ -133,62 +111,6 @@ def test_mount_reports_whether_it_is_read_only(lines: list[str], expected: bool)
     other = "22 1 254:0 / /other ro,relatime shared:1 - ext4 /dev/vda ro"
     own = [f"31 22 7:0 /data {paths.DATA_ROOT} {options} - ext4 /dev/loop0 rw" for options in lines]
     assert is_read_only("\n".join([other, *own])) == expected
-
-
-def test_agent_that_stays_dead_is_no_fault_that_could_not_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was killed."""
-    monkeypatch.setattr(disk_faults.cluster_view, "processes_of", lambda _: {"node-3": [33]})
-    monkeypatch.setattr(disk_faults.os, "kill", lambda *_: None)
-    monkeypatch.setattr(disk_faults, "READ_ONLY_SECONDS", -1.0)
-    with pytest.raises(DevclusterError, match="no agent was started again on node-3"):
-        DiskFaults(Disks()).disk_read_only(Random(1))
-
-
-def test_disk_that_the_agent_may_write_to_is_not_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mount is looked at: here it is this process's, which has none."""
-    agents = iter([{"node-3": [33]}, {"node-3": [os.getpid()]}])
-    mounted: list[bool] = []
-    monkeypatch.setattr(disk_faults.cluster_view, "processes_of", lambda _: next(agents))
-    monkeypatch.setattr(disk_faults.cluster_view, "command_line", lambda _: disk_faults.AGENT)
-    monkeypatch.setattr(disk_faults.os, "kill", lambda *_: None)
-    monkeypatch.setattr(disk_faults, "set_read_only", lambda _, read_only: mounted.append(read_only))
-    with pytest.raises(HalfMade, match="may write") as half:
-        DiskFaults(Disks()).disk_read_only(Random(1))
-    half.value.heal()
-    assert mounted == [True, False]
-
-
-@pytest.fixture
-def own_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder of a node with a disk of its own."""
-    disk = tmp_path / disk_faults.devcluster_disks.MOUNT_POINT
-    disk.mkdir()
-    member = SimpleNamespace(name="node-3", number=3, folder=tmp_path)
-    monkeypatch.setattr(disk_faults, "any_node", lambda _: member)
-    monkeypatch.setattr(Path, "is_mount", lambda path: path == disk)
-    return disk
-
-
-def test_disk_with_room_left_is_not_full(own_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said, and the filler goes."""
-    monkeypatch.setattr(disk_faults, "fill", lambda path: path.write_text("a little"))
-    assert free_bytes(own_disk) > MOST_LEFT_BYTES
-    with pytest.raises(HalfMade, match="bytes left") as half:
-        DiskFaults(Disks()).disk_full(Random(1))
-    assert [path.name for path in own_disk.iterdir()] == ["filler"]
-    half.value.heal()
-    assert not any(own_disk.iterdir())
-
-
-def test_disk_that_is_well_does_not_fail(own_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said, and its node gets well."""
-    started: list[str] = []
-    monkeypatch.setattr(disk_faults.devcluster_disks, "fail", lambda _: None)
-    monkeypatch.setattr(disk_faults, "start", lambda member: started.append(member.name))
-    with pytest.raises(HalfMade, match="the disk is well all the same") as half:
-        DiskFaults(Disks()).disk_failing(Random(1))
-    half.value.heal()
-    assert started == ["node-3"]
 
 
 def test_byte_that_flips_is_found_by_reading_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

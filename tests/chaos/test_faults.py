@@ -3,8 +3,6 @@
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,13 +12,13 @@ from demo.shell import CommandFailed
 from devcluster import node as nodes
 from devcluster.errors import DevclusterError
 
-from . import cluster_view, faults, scene, targets
+from . import cluster_view, faults, scene
 from .failing import do_nothing, fails
 from .fault_kinds import BY_NAME
 from .faults import LEAST_STEP_SECONDS, MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS, Faults, clock_step
 from .history import FAIL, INVOKE, OK, History
 from .plan import Step
-from .targets import CannotNow, HalfMade, start
+from .targets import CannotNow, HalfMade
 
 NODE = nodes.Node(3)
 DAMAGE = DevclusterError("no")
@@ -144,51 +142,6 @@ def test_everything_is_healed_though_something_fails(monkeypatch: pytest.MonkeyP
     assert done == ["node-1", "images"]
 
 
-# Nodes
-
-
-@pytest.mark.parametrize(
-    ("is_complete", "is_registered", "expected"),
-    [
-        (False, False, ["start", "wait", "tag"]),
-        (True, True, ["wait", "tag"]),
-        (True, False, ["kill", "start", "wait", "tag"]),
-    ],
-)
-def test_node_is_started_until_it_is_ready(
-    is_complete: bool, is_registered: bool, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That all its programs run is not enough; one whose object is gone does not make it again while it runs."""
-    done: list[str] = []
-    monkeypatch.setattr(nodes, "is_complete", lambda _: is_complete and "kill" not in done)
-    monkeypatch.setattr(targets, "is_registered", lambda _: is_registered)
-    monkeypatch.setattr(targets.devcluster, "kill_node", lambda _: done.append("kill"))
-    monkeypatch.setattr(targets.devcluster, "start_node", lambda _: done.append("start"))
-    monkeypatch.setattr(nodes, "wait_ready", lambda _: done.append("wait"))
-    monkeypatch.setattr(scene, "tag_images", lambda: done.append("tag"))
-    start(NODE)
-    assert done == expected
-
-
-def test_node_is_registered_when_the_api_server_has_its_object(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Running is no sign of it."""
-    monkeypatch.setattr(targets.devcluster, "lock", nullcontext)
-    monkeypatch.setattr(cluster_view, "get", lambda _: [{"metadata": {"name": "node-3"}}])
-    assert [targets.is_registered(nodes.Node(number)) for number in (2, 3)] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"), [([], "node-3"), ([CommandFailed("refused")], "node-3, killed only: refused")]
-)
-def test_node_whose_object_cannot_be_deleted_is_healed_all_the_same(
-    error: list[Exception], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its programs are dead already, and while the API server is away they cannot be started (seed 11251744)."""
-    monkeypatch.setattr(Faults, "_node_killed", lambda _self, _random: ("node-3", start))
-    monkeypatch.setattr(faults, "kubectl", fails(*error))
-    assert Faults(None, None)._action("node-deleted")(Random(1)) == (expected, start)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("name", "module", "function"),
     [
@@ -212,101 +165,3 @@ def test_fault_that_fails_when_it_was_begun_has_a_heal(
         Faults(None, None)._action(name)(Random(1))  # type: ignore[arg-type]
 
 
-def test_image_that_is_half_gone_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both of its names, from the one that was kept."""
-    done: list[str] = []
-
-    def ctr(_member: nodes.Node, _images: str, verb: str, *words: str) -> None:
-        done.append(f"{verb} {words[-1].rpartition('/')[2]}")
-        if verb == "rm" and words[-1].endswith(scene.OTHER_TAG):
-            raise DAMAGE
-
-    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
-    monkeypatch.setattr(nodes, "holder_pid", lambda _: 33)
-    monkeypatch.setattr(scene, "ctr", ctr)
-    with pytest.raises(HalfMade) as half:
-        Faults(None, None)._action("image-missing")(Random(1))  # type: ignore[arg-type]
-    half.value.heal()
-    names = ("colocation-operator:dev", f"colocation-operator:{scene.OTHER_TAG}")
-    assert done == ["tag colocation-operator-kept:dev", *(f"rm {name}" for name in names),
-                    *(f"tag {name}" for name in names)]  # fmt: skip
-
-
-def test_node_that_lacks_the_image_is_not_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault took it away, and others are healed meanwhile."""
-    tagged: list[str] = []
-    monkeypatch.setattr(scene, "running", lambda: [nodes.Node(1), nodes.Node(2)])
-    monkeypatch.setattr(scene.oci, "node_digest", lambda socket, _: "sha256:1" if "node-2" in str(socket) else None)
-    monkeypatch.setattr(scene, "ctr", lambda member, *_words: tagged.append(member.name))
-    scene.tag_images()
-    assert tagged == ["node-2"]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("partition", ["set_link_up 3 True", "route_pods {}"]),
-        ("partition-one-way", ["set_one_way 33 None"]),
-        ("slow-link", ["shape_link 3 33 None"]),
-    ],
-)
-def test_link_is_healed_of_one_fault_only(name: str, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another one did to it stays until that one is healed."""
-    done: list[str] = []
-
-    def note(function: str, *words: Any) -> None:
-        done.append(" ".join(map(str, (function, *words))))
-
-    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
-    monkeypatch.setattr(nodes, "require_running", lambda _: 33)
-    monkeypatch.setattr(nodes, "holder_pid", lambda _: 33)
-    monkeypatch.setattr(faults.devcluster, "set_partitioned", do_nothing)
-    monkeypatch.setattr(faults.devcluster, "running_nodes", dict)
-    monkeypatch.setattr(faults.network, "link_is_up", lambda _: False)
-    for function in ("set_link_up", "set_one_way", "shape_link", "route_pods"):
-        monkeypatch.setattr(faults.network, function, partial(note, function))
-    _, heal = Faults(None, None)._action(name)(Random(1))  # type: ignore[arg-type]
-    assert heal
-    done.clear()
-    heal()
-    assert done == expected
-
-
-def test_link_that_stays_up_is_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said, and healed."""
-    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
-    monkeypatch.setattr(faults.devcluster, "set_partitioned", do_nothing)
-    monkeypatch.setattr(faults.network, "link_is_up", lambda _: True)
-    with pytest.raises(HalfMade, match="node-3, half made: the link is up all the same"):
-        Faults(None, None)._action("partition")(Random(1))  # type: ignore[arg-type]
-
-
-# Pods
-
-
-def test_it_is_said_when_no_clone_was_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node's weight is to be healed all the same."""
-    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
-    monkeypatch.setattr(faults, "kubectl", do_nothing)
-    monkeypatch.setattr(faults, "CLONE_SECONDS", -1.0)
-    said, heal = Faults(None, None)._action("clone-killed")(Random(1))  # type: ignore[arg-type]
-    assert said == "none of node-3's replicas was cloned"
-    assert heal
-
-
-def test_upgrade_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tags take turns, but each only when the one before it runs."""
-    tags: list[str] = []
-    install = fails(CommandFailed("no"))
-
-    def install_colocation(values: dict[str, str]) -> None:
-        tags.append(values["image.tag"])
-        install()
-
-    monkeypatch.setattr(faults.cluster, "install_colocation", install_colocation)
-    found = Faults(None, None)  # type: ignore[arg-type]
-    with pytest.raises(CommandFailed):
-        found._upgrade(Random(1))
-    found._upgrade(Random(1))
-    found._upgrade(Random(1))
-    assert tags == [scene.OTHER_TAG, scene.OTHER_TAG, "dev"]
