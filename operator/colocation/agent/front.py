@@ -18,7 +18,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from ..common.waiting import set_within
+from colocation.common.waiting import set_within
+
 from .front_configuration import FrontConfiguration, ServedCertificate
 from .settings import Settings
 

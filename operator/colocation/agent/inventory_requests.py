@@ -8,9 +8,9 @@ import time
 from aiohttp import web
 from pydantic import ValidationError
 
+from colocation.common.waiting import set_within
 from colocation.model.agent import AgentReport, InventoryRequest, OldInventoryRequest
 
-from ..common.waiting import set_within
 from .conversation import Question, StaleTerm, UnknownQuestion
 from .front_configuration import MAX_BODY_BYTES
 from .http_messages import answer_of, body_of, validated

@@ -27,7 +27,7 @@ PRIVATE_MODE = 0o600
 
 
 class UnusableCertificate(Exception):
-    """The certificate is not this node's, or cannot be parsed; the message says which."""
+    """The certificate is not this node's, or cannot be parsed; the message tells which."""
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,26 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from colocation.common.waiting import set_within
 from colocation.model.agent import AgentReport
+from colocation.model.conditions import Reason
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.memory_limits import ManifestRoom
 from colocation.storage.root import DataRoot
 
-from ..common.waiting import set_within
 from .conversation import Conversation
-from .folders import NamespaceFolders
 from .inventory_answers import Answers, Bell
 from .metrics import Metrics
 from .quotas import CloneReadBudget, Room, RunningReads, Turns
 from .settings import Settings
+
+_log = logging.getLogger(__name__)
 
 READ_THREADS = 16
 WRITE_THREADS = 8
@@ -35,6 +38,38 @@ MAX_DEEP_VERIFICATIONS, MAX_WAITING_DEEP_VERIFICATIONS = 1, 4
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class NamespaceFolders:
+    """Makes the folders of namespaces before Spark's pods mount them: a pod does not see one that is made later.
+
+    Used in one thread at a time.
+
+    Args:
+        root: the data root.
+        health: of its disk.
+    """
+
+    def __init__(self, root: DataRoot, health: DiskHealth) -> None:
+        self._root = root
+        self._health = health
+        self._ready: set[str] = set()
+
+    def prepare(self, tables: Iterable[str]) -> None:
+        """Make the folders of the namespaces of these tables (``<namespace>/<directory>``).
+
+        Does nothing on a failing disk; the first file written makes the folder then.
+        """
+        fault = self._health.fault
+        if fault is not None and fault.reason != Reason.DISK_FULL:
+            return
+        for namespace in sorted({table.partition("/")[0] for table in tables} - self._ready):
+            try:
+                self._root.own_namespace(namespace)
+            except OSError as error:
+                _log.warning("the folder of namespace %s was not made: %s", namespace, error)
+            else:
+                self._ready.add(namespace)
 
 
 class NodeState:

@@ -10,7 +10,7 @@ from colocation.model.conditions import Reason
 from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.paths import TablePath, table_path
 
-from . import deletions, file_requests, inventory_requests, tables
+from . import file_requests, inventory_requests, table_requests
 from .access import Gate
 from .authorizer import Access, Identity
 from .damage import DamageChecks
@@ -94,7 +94,7 @@ class AgentApi:
         segments = decoded_segments(request.raw_path)
         match (request.method, *segments):
             case "GET", "v1", "status":
-                return Access("list"), lambda: tables.status(node)
+                return Access("list"), lambda: table_requests.status(node)
             case "POST", "v1", "inventory":
                 return Access("list"), lambda: inventory_requests.inventory(node, request)
             case "PUT", "v1", "files", _, _, _, *_:
@@ -102,7 +102,9 @@ class AgentApi:
                 self._gate.check_clone(identity, target.table, (target.path,))
                 return _on(target.table, "create"), lambda: file_requests.put_file(node, request, identity.user, target)
             case "GET", "v1", "recycled", namespace, directory, manifest:
-                return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
+                return Access("list"), (
+                    lambda: table_requests.recycled_schema(node, table_path(namespace, directory), manifest)
+                )
             case _, "v1", "tables", namespace, directory, *action:
                 return self._table_route(request, identity, table_path(namespace, directory), action)
         raise _no_such_request(request)
@@ -119,21 +121,21 @@ class AgentApi:
         pace = node.clone_pace.wait if self._gate.is_clone(identity) else None
         match (request.method, *action):
             case "GET", "manifests":
-                return Access("list"), lambda: tables.manifests(node, table)
+                return Access("list"), lambda: table_requests.manifests(node, table)
             case "POST", "files":
                 return _on(table, "get"), lambda: file_requests.get_files(node, request, user, table, check, pace)
             case "POST", "verify":
-                return _on(table, "get"), lambda: tables.verify(node, request, user, table)
+                return _on(table, "get"), lambda: table_requests.verify(node, request, user, table)
             case "POST", "damage":
                 return _on(table, "get"), lambda: self.damage.report(request, table)
             case "POST", "collect":
-                return _on(table, "delete"), lambda: deletions.collect(node, request, user, table)
+                return _on(table, "delete"), lambda: table_requests.collect(node, request, user, table)
             case "POST", "recycle":
-                return _on(table, "delete"), lambda: deletions.recycle(node, request, user, table)
+                return _on(table, "delete"), lambda: table_requests.recycle(node, request, user, table)
             case "POST", "restore":
-                return _on(table, "delete"), lambda: deletions.restore(node, request, user, table)
+                return _on(table, "delete"), lambda: table_requests.restore(node, request, user, table)
             case "POST", "buckets", bucket, "drop":
-                return _on(table, "delete"), lambda: deletions.drop_bucket(node, request, user, table, bucket)
+                return _on(table, "delete"), lambda: table_requests.drop_bucket(node, request, user, table, bucket)
         raise _no_such_request(request)
 
 

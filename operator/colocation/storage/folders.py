@@ -6,9 +6,11 @@ between a check and its use.
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Iterator, Sequence
 
 from .errors import InvalidPath, NotHeld
@@ -21,6 +23,9 @@ FILE_MODE = 0o644
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """O_NONBLOCK: opening a planted FIFO must not block."""
+
+_log = logging.getLogger(__name__)
+_one_at_a_time = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -149,3 +154,61 @@ def names_in(folder: int) -> list[str]:
     """The names in an open folder, sorted."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries)
+
+
+def own_folder(root: int, namespace: str) -> bool:
+    """Make the folder of a namespace below the descriptor ``root``, or replace an empty one of another user.
+
+    If a pod starts on a node before anything of its namespace was written there, the kubelet makes the folder, as root.
+    Pods may only read, so it stays empty, and this process replaces it by its own. Pods that mounted the old one keep
+    seeing an empty folder and read from agents; so the agent makes folders early, once it is asked about a namespace.
+
+    Returns False for another user's folder that is not empty, which stays. Writers get the error then, as for a name
+    that is no folder.
+
+    Raises:
+        OSError: the disk takes no writes.
+    """
+    if not _needs_work(root, namespace):
+        return True
+    with _one_at_a_time:
+        status = _status(root, namespace)
+        if status is not None and _is_foreign(status):
+            try:
+                os.rmdir(namespace, dir_fd=root)
+            except FileNotFoundError:
+                pass  # another process of ours removed it
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                return False
+            _log.info("replacing the empty folder of namespace %s, which belonged to user %d", namespace, status.st_uid)
+        _make_own(root, namespace)
+    return True
+
+
+def _make_own(root: int, namespace: str) -> None:
+    """Make the folder durably if it is missing."""
+    if not make_folder(root, namespace):
+        return
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+    try:
+        os.fchmod(descriptor, FOLDER_MODE)  # whatever the umask: readers have another user id
+    finally:
+        os.close(descriptor)
+
+
+def _needs_work(root: int, namespace: str) -> bool:
+    status = _status(root, namespace)
+    return status is None or _is_foreign(status)
+
+
+def _is_foreign(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode) and status.st_uid != os.geteuid()
+
+
+def _status(root: int, namespace: str) -> os.stat_result | None:
+    try:
+        return os.stat(namespace, dir_fd=root, follow_symlinks=False)
+    except FileNotFoundError:
+        return None

@@ -161,7 +161,7 @@ def _clone(clones: int, name: str) -> FileIdentity | None:
 def uploads_in_use(root: DataRoot) -> Iterator[None]:
     """Held by an agent from before its first upload to after its last; on entry, removes uploads of earlier agents.
 
-    Nobody resumes those, and where agents restart more often than daily none of them would ever count as stale. Two
+    Those cannot be resumed, and where agents restart more often than daily none of them would ever count as stale. Two
     agents may overlap (a rolling update with ``maxSurge``, a pod deleted by force), so each holds a lock, and nothing
     is removed while another agent holds one. A failure here does not keep the agent from starting.
     """

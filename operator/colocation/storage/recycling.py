@@ -1,8 +1,8 @@
-"""The recycle bin: dropped tables wait there, come back, or go for good. All may be repeated.
+"""The recycle bin: dropped tables wait there, come back, or are purged. All steps may be repeated.
 
-A folder of the bin is named ``<namespace>.<directory>.<unix time>``; a file of that name with ``.json`` says how long
-it is kept, and how long it has been kept as far as agents have seen on clocks that do not jump. The time in the name is
-for people and for telling folders apart.
+A folder of the bin is named ``<namespace>.<directory>.<unix time>``. A file of that name with ``.json`` holds for how
+long it is kept, and for how long it has been kept as far as agents have seen on clocks that do not jump. The time in
+the name is for people, and keeps names distinct.
 """
 
 import contextlib
@@ -13,12 +13,10 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
 
 from .ages import older
-from .errors import InvalidPath, ManifestMissing, NotHeld
-from .folder_manifests import places_of, read_manifest, schema_of
+from .errors import InvalidPath, NotHeld
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
 from .inventory import Inventory
 from .ledger import identity_of
@@ -31,7 +29,7 @@ DEFAULT_KEEP_SECONDS = 86400
 COMPARED_BYTES = 1 << 20
 WRITE_SECONDS = 60.0
 WRITE_SHARE = 0.02
-"""How long a folder has been kept is written down so often: of its retention, but not more than once a minute."""
+"""How long a folder has been kept is recorded after this share of its retention, but at most once a minute."""
 
 _RETENTION_SUFFIX = ".json"
 _NEW_SUFFIX = ".new.json"
@@ -39,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recycled(NamedTuple):
-    """A folder in the bin; ``name`` is its own."""
+    """A folder in the bin, and its name there."""
 
     table: TablePath
     recycled_at: int
@@ -47,7 +45,7 @@ class Recycled(NamedTuple):
 
 
 def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds: int) -> None:
-    """Move a table's folder into the recycle bin; nothing there is no error."""
+    """Move a table's folder into the recycle bin; a missing folder is no error."""
     with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled, root.lock_of(table):
         name = _free_name(recycled, table, int(root.clock()))
         try:
@@ -63,16 +61,16 @@ def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds
 
 
 def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor: TablePath) -> None:
-    """Make a dropped table's files those of the table that brings it back.
+    """Give a dropped table's files to the table that brings it back.
 
-    They may lie in the bin, or still in their place (the node was away when the table was dropped), or in several
-    folders: a load that was under way then goes on sending files, and makes the folder anew. The first folder becomes
-    the successor's in one rename; of others, and if the successor has a folder already, the files go there that it
-    lacks. What it has stays as it is, and copies of that go; nothing there is no error. A table may be its own
-    successor: its drop was undone, as when etcd is restored from a copy in which it is still there.
+    They may be in the bin, or still in their place (the node was away when the table was dropped), or in several
+    folders: a load that was running then keeps sending files, and re-creates the folder. The first folder becomes the
+    successor's in one rename. From others, or if the successor has a folder already, it gets the files that it lacks;
+    files that it has stay, and copies of them are removed. Missing folders are no error. A table may be its own
+    successor: its drop was undone, as when etcd is restored from a copy in which it still exists.
 
     Raises:
-        InvalidPath: the successor is a table of another name: nobody gets at another table's files.
+        InvalidPath: the successor has another name; a table must not get another table's files.
     """
     if (dropped.namespace, dropped.table) != (successor.namespace, successor.table):
         raise InvalidPath(f"{successor} cannot take over the files of {dropped}; allowed: a table of the same name")
@@ -99,7 +97,7 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
 
 
 def _hand_over(root: DataRoot, parent: int, place: tuple[str, str], successor: TablePath) -> bool:
-    """Give a folder, which lies in ``parent``, to the successor: whole, or the files that it lacks; whether any was."""
+    """Give the folder in ``parent`` to the successor, whole, or the files that it lacks; whether it got any."""
     with root.folder((successor.namespace,)) as live:
         if successor.directory not in names_in(live):
             os.rename(place[-1], successor.directory, src_dir_fd=parent, dst_dir_fd=live)
@@ -156,7 +154,7 @@ def _is_same(name: str, source: int, target: int) -> bool:
 def _remove_empty_folders(top: int) -> None:
     for _, folders, _, parent in os.fwalk(".", topdown=False, dir_fd=top):
         for name in folders:
-            with contextlib.suppress(OSError):  # something is left in it
+            with contextlib.suppress(OSError):  # not empty
                 os.rmdir(name, dir_fd=parent)
 
 
@@ -169,31 +167,15 @@ def recycled_tables(root: DataRoot) -> Iterator[Recycled]:
             yield Recycled(TablePath(namespace, directory), int(seconds), name)
 
 
-def recycled_schema(root: DataRoot, table: TablePath, manifest: str) -> RecycledSchema:
-    """The schema that a dropped table's manifest holds.
-
-    Raises:
-        ManifestMissing: the table is not here, or the manifest is not with it, or is damaged.
-    """
-    for place in places_of(root, table):
-        try:
-            found = read_manifest(root, place, manifest)
-        except (NotHeld, InvalidPath, ValueError) as error:
-            _log.info("manifest %s in %s: %s", manifest, "/".join(place), error)
-            continue
-        return schema_of(found)
-    raise ManifestMissing(f"manifest {manifest} of {table} is not on this node, recycled or not; ask another one")
-
-
 class _Retention(NamedTuple):
-    """For how long a folder is kept, and for how long it has been, at least."""
+    """For how long a folder is kept, and for how long it has been kept at least."""
 
     keep_seconds: int
     kept_seconds: float = 0.0
 
 
 class _Watched(NamedTuple):
-    """A folder that this process saw: its retention then, and the moments when it was seen and last written down."""
+    """A folder that this process saw: its retention then, and when it was first seen and last recorded."""
 
     retention: _Retention
     seen_at: float
@@ -203,13 +185,13 @@ class _Watched(NamedTuple):
 class Purge:
     """Deletes recycled tables whose retention is over.
 
-    Only time that an agent has seen pass on a monotonic clock counts, so a wall clock that is stepped forward deletes
-    nothing. It is written down now and then, behind the truth: a restart makes a folder stay a little longer, and while
-    no agent runs no time passes. A folder of a table that is wanted stays: it should not be here.
+    Only time that an agent has seen pass on a monotonic clock counts, so a wall clock that is set forward deletes
+    nothing. The time is recorded now and then, never ahead of the truth: a restart keeps a folder a little longer, and
+    no time passes while no agent runs. The folder of a wanted table stays: it should not be in the bin.
 
     Args:
         root: the data root.
-        is_wanted: whether a table is a live one, as far as is known.
+        is_wanted: whether a table is a live one, as far as known.
     """
 
     def __init__(self, root: DataRoot, is_wanted: Callable[[TablePath], bool]) -> None:
@@ -218,8 +200,9 @@ class Purge:
         self._watched: dict[str, _Watched] = {}
 
     def run(self) -> list[TablePath]:
-        """Delete what is due; the tables. A retention goes last, so a kill loses nothing. What cannot be deleted keeps
-        nothing else.
+        """Delete what is due; returns the tables. What cannot be deleted stops nothing else.
+
+        The retention is deleted last, so a kill loses nothing.
         """
         purged = []
         with self._root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
@@ -237,11 +220,13 @@ class Purge:
         return purged
 
     def _remove_old_orphans(self, recycled: int, names: Sequence[str]) -> None:
-        """Remove retentions whose folder never came (a kill in between); a young one's may still come."""
+        """Remove retentions without a folder (a kill in between) once they are old; a young one's folder may still
+        come.
+        """
         orphans = {}
         for name in names:
             if name.endswith(_RETENTION_SUFFIX) and name.removesuffix(_RETENTION_SUFFIX) not in names:
-                with contextlib.suppress(FileNotFoundError):  # a half one, which a whole one has replaced just now
+                with contextlib.suppress(FileNotFoundError):  # a temporary one, just renamed
                     orphans[name] = identity_of(os.stat(name, dir_fd=recycled, follow_symlinks=False))
         for name in older(self._root.ages.of(RECYCLE_DIRECTORY, orphans), DEFAULT_KEEP_SECONDS):
             try:
@@ -259,21 +244,21 @@ class Purge:
         if now - watched.written_at >= max(WRITE_SECONDS, keep_seconds * WRITE_SHARE):
             try:
                 _write_retention(recycled, name, _Retention(keep_seconds, kept_seconds))
-            except OSError as error:  # a full disk: what would free it must not wait for room
-                _log.warning("how long recycled %s has been kept cannot be written down: %s", name, error)
+            except OSError as error:  # a full disk must not block the purge that frees it
+                _log.warning("how long recycled %s has been kept cannot be recorded: %s", name, error)
             watched = watched._replace(written_at=now)
         self._watched[name] = watched
         return kept_seconds >= keep_seconds and not self._is_wanted(_table_of(name))
 
 
 def _purge(root: DataRoot, recycled: int, name: str) -> bool:
-    """Delete one folder, unless it was just brought back."""
+    """Delete one folder, unless it was just restored."""
     with root.lock_of(_table_of(name)):
         try:
             if stat.S_ISDIR(os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mode):
                 remove_tree(recycled, name)
             else:
-                os.unlink(name, dir_fd=recycled)  # a link that somebody put in the table's place
+                os.unlink(name, dir_fd=recycled)  # a link planted in the table's place
         except FileNotFoundError:
             return False
         with contextlib.suppress(FileNotFoundError):
@@ -282,13 +267,13 @@ def _purge(root: DataRoot, recycled: int, name: str) -> bool:
 
 
 def _table_of(name: str) -> TablePath:
-    """The table that a folder of the bin was."""
+    """The table of a folder in the bin."""
     namespace, _, rest = name.partition(".")
     return TablePath(namespace, rest.rpartition(".")[0])
 
 
 def _free_name(recycled: int, table: TablePath, seconds: int) -> str:
-    """A name in the bin that no folder has: a clock that was stepped back may say the same second again."""
+    """An unused name in the bin: a clock that was set back may give the same second again."""
     names = set(names_in(recycled))
     while (name := f"{table.namespace}.{table.directory}.{seconds}") in names:
         seconds += 1
@@ -296,7 +281,7 @@ def _free_name(recycled: int, table: TablePath, seconds: int) -> str:
 
 
 def _write_retention(recycled: int, name: str, retention: _Retention) -> None:
-    """Replace a retention in one step: a half one would have the default, which may be shorter."""
+    """Replace a retention in one step: a torn one would count as the default, which may be shorter."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     new = name + _NEW_SUFFIX
     try:

@@ -128,7 +128,7 @@ def _published(root: DataRoot, table: TablePath, is_wanted: Callable[[str], bool
 def _remove(root: DataRoot, table: TablePath, doomed: Published) -> Removed:
     """Unlink these files unless another has taken their place, and remove empty partition folders.
 
-    Data goes before manifests: after a kill the rest can still be told apart.
+    Data goes before manifests: after a kill the manifests still tell what is left.
     """
     freed_bytes, gone = 0, []
     for top in (DATA_DIRECTORY, MANIFEST_DIRECTORY):

@@ -15,9 +15,8 @@ from colocation.model.table_manifest import manifest_path
 
 from .ages import Ages
 from .errors import UNREADABLE_MEDIUM, NotHeld
-from .folders import FILE_MODE, names_in, open_regular_file, opened_folder
+from .folders import FILE_MODE, names_in, open_regular_file, opened_folder, own_folder
 from .ledger import BorrowedLedger, Ledger
-from .namespaces import own_folder
 from .paths import TablePath, file_segments, is_namespace, is_table_directory
 
 LEDGER_DIRECTORY = ".ledger"

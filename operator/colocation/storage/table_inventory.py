@@ -12,12 +12,11 @@ from colocation.model.table_manifest import manifest_path
 from .contents import TableContents
 from .errors import UNREADABLE_MEDIUM, FileChanged, InvalidPath, ManifestMissing, NotHeld, all_attempted
 from .ledger import LedgerEntry
-from .memory_limits import ManifestRoom
+from .memory_limits import ManifestRoom, StrayFiles
 from .paths import TablePath, table_path
 from .quarantine import quarantined, set_aside
 from .report import table_report
 from .root import DataRoot
-from .stray_files import StrayFiles
 from .verification import UNREADABLE, content_of, hash_content, unlimited
 from .wanted import ManifestShelf, WantedFiles
 

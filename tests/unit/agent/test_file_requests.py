@@ -9,7 +9,7 @@ from colocation.agent import file_requests
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
 from colocation.model.agent import InventoryRequest
 from colocation.model.file_transfer import content_digest
-from colocation.storage import stray_files
+from colocation.storage import memory_limits
 from colocation.storage.root import PROBE_FILE
 from colocation.storage.table_inventory import TableInventory
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
@@ -170,7 +170,7 @@ def test_folders_of_unknown_tables_are_bounded(
 
 def test_files_that_no_snapshot_names_are_bounded(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes the agent's memory. Committed files no longer count; another namespace has its own limit."""
-    monkeypatch.setattr(stray_files, "MAX_OF_NAMESPACE", 2)
+    monkeypatch.setattr(memory_limits, "MAX_OF_NAMESPACE", 2)
     question = InventoryRequest(session="one", number=1, changed=(TABLE.asked,))
     with agent.client() as client:
         client.put_file(*TABLE.path, PATH, CONTENT)

@@ -1,4 +1,4 @@
-"""The operator's own client and a real agent: what one asks the other answers, held, in parts and after restarts."""
+"""The operator's own client and a real agent: questions and answers, held, in parts and after restarts."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ def loaded(agent: AgentThread) -> AgentThread:
 
 @pytest.fixture
 async def inventories(loaded: AgentThread) -> AsyncIterator[Inventories]:
-    """The operator's last words of the agents, by real connections."""
+    """The operator's knowledge of the agents, by real connections."""
     credentials = Credentials(loaded.pki.ca.parent / f"{ADMIN_TOKEN}.token", loaded.pki.ca)
     opened = Inventories(HttpChannel(credentials), lambda: datetime.now(UTC), lambda: None, term=lambda: 3)
     yield opened
@@ -46,12 +46,12 @@ async def ask(inventories: Inventories, agent: AgentThread, asked: AskedTable | 
 
 
 def bucket_states(inventories: Inventories) -> dict[int, str | None]:
-    """What the operator believes of the table."""
+    """The operator's knowledge of the table."""
     view = inventories.views["node-1"]
     return {bucket: found.state for bucket, found in view.tables[KEY].buckets.items()} if KEY in view.tables else {}
 
 
-async def test_what_changes_arrives_by_itself(inventories: Inventories, loaded: AgentThread) -> None:
+async def test_changes_arrive_without_another_question(inventories: Inventories, loaded: AgentThread) -> None:
     """The operator asks once; a dropped bucket is known without another pass."""
     await ask(inventories, loaded, TABLE.asked)
     assert bucket_states(inventories) == {0: "complete", 1: "complete"}
@@ -64,8 +64,8 @@ async def test_what_changes_arrives_by_itself(inventories: Inventories, loaded: 
     await asyncio.to_thread(until, lambda: bucket_states(inventories) == {0: None, 1: "complete"})
 
 
-async def test_questions_that_change_are_answered_at_once(inventories: Inventories, loaded: AgentThread) -> None:
-    """While the one before is being held; a table that is not asked about any more is an unknown folder."""
+async def test_changed_questions_are_answered_immediately(inventories: Inventories, loaded: AgentThread) -> None:
+    """While the previous one is held; a table that is no longer named is an unknown folder."""
     await ask(inventories, loaded, TABLE.asked)
     await asyncio.to_thread(until, lambda: loaded.running.node.conversation.question.number > 1)  # held
     await ask(inventories, loaded, TABLE.asked.model_copy(update={"map_version": 8}))
@@ -76,7 +76,7 @@ async def test_questions_that_change_are_answered_at_once(inventories: Inventori
 
 
 async def test_a_restarted_agent_is_asked_in_full(inventories: Inventories, loaded: AgentThread) -> None:
-    """It remembers nothing, and the operator notices that it is another process."""
+    """It remembers nothing, and the operator notices the new process."""
     await ask(inventories, loaded, TABLE.asked)
     before = inventories.views["node-1"].report.instance
     await asyncio.to_thread(loaded.stop)
@@ -91,12 +91,12 @@ async def test_a_restarted_agent_is_asked_in_full(inventories: Inventories, load
         await asyncio.to_thread(again.stop)
 
 
-async def test_an_operator_of_the_release_before_keeps_the_last_answer(
+async def test_an_operator_of_the_previous_release_keeps_the_last_answer(
     inventories: Inventories, loaded: AgentThread
 ) -> None:
-    """It sends its general token, which an agent of this release refuses for its questions: for it the agent is silent.
+    """It sends its general token, which this release's agent refuses for its questions, so the agent seems silent.
 
-    What a silent agent said last counts for the grace, as with a restart; an order of that operator is refused, too.
+    A silent agent's last answer counts for the grace, as with a restart; orders of that operator are refused, too.
     """
     await ask(inventories, loaded, TABLE.asked)
     loaded.authorizer.callers[ADMIN_TOKEN] = Identity("admin")
@@ -114,9 +114,9 @@ async def test_an_operator_of_the_release_before_keeps_the_last_answer(
 
 
 async def test_another_session_does_not_silence_the_operator(inventories: Inventories, loaded: AgentThread) -> None:
-    """Whoever asked in between is replaced by the operator's next question, which it asks in full."""
+    """The operator's next question replaces the other session's, and is asked in full."""
     await ask(inventories, loaded, TABLE.asked)
-    # The operator may have asked again before somebody has the answer, who is told so.
+    # The operator may ask again before the other session has its answer, which is an error then.
     with loaded.client() as client, contextlib.suppress(UnknownQuestion):
         await asyncio.to_thread(client.inventory, InventoryRequest(session="somebody", term=3))
     await asyncio.to_thread(until, lambda: loaded.running.node.conversation.question.session != "somebody")

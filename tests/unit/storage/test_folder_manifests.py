@@ -1,4 +1,4 @@
-"""What the manifests in a table's folder say, wherever it lies; whoever puts nonsense there harms nobody."""
+"""The manifests in a table's folder, in its place or in the bin; nonsense there affects nothing else."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def publish_manifest(root: DataRoot, table: Table, folder: Table = FIRST) -> Non
 
 @pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "in its place"])
 def test_newest_snapshot_first(root: DataRoot, recycled: bool) -> None:
-    """With all that is needed to make the table again."""
+    """With all that is needed to re-create the table."""
     publish_manifest(root, SECOND)
     publish_table(root, FIRST)
     if recycled:
@@ -36,7 +36,7 @@ def test_newest_snapshot_first(root: DataRoot, recycled: bool) -> None:
     assert newest.modified_at.endswith("Z")
 
 
-def test_what_is_unreadable_or_of_another_table_is_left_out(root: DataRoot) -> None:
+def test_unreadable_and_foreign_manifests_are_left_out(root: DataRoot) -> None:
     """Any loader of a table can put any bytes there."""
     publish_manifest(root, FIRST)
     publish_manifest(root, make_table({}, name="customers"))
@@ -51,7 +51,7 @@ def test_no_folder_has_no_manifests(root: DataRoot) -> None:
 
 
 def test_answers_are_bounded(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest snapshots of a folder with very many."""
+    """A folder with very many returns the newest snapshots."""
     monkeypatch.setattr(module, "MAX_SUMMARIES", 3)
     for snapshot in range(5):
         publish_manifest(root, make_table({}, snapshot=snapshot))

@@ -82,12 +82,12 @@ def test_a_file_that_reads_back_differently_is_not_published(
 def test_batches_are_not_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
     """The names in a clone's folder can be guessed."""
     outside, path = tmp_path / "outside", next(iter(CONTENTS))
-    outside.write_bytes(b"somebody else's")
+    outside.write_bytes(b"foreign")
     with IncomingBatch(root, TABLE, FOLDER) as batch:
         root.path.joinpath(*FOLDER, sha256_hex(f"{TABLE}/{path}".encode())).symlink_to(outside)
         with pytest.raises(OSError, match="symbolic links"):
             batch.add(path, CONTENTS[path], sha256_hex(CONTENTS[path]))
-    assert outside.read_bytes() == b"somebody else's"
+    assert outside.read_bytes() == b"foreign"
 
 
 def test_no_file_is_visible_before_all_are_synced(
@@ -234,9 +234,9 @@ def test_a_full_disk_raises_no_room(root: DataRoot, syncs: Executor, monkeypatch
 def test_announcements_follow_no_link(root: DataRoot, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The sweep finds the files nevertheless."""
     outside, folder = tmp_path / "outside", root.path / ".incoming" / "changed" / TABLE.namespace
-    outside.write_bytes(b"somebody else's")
+    outside.write_bytes(b"foreign")
     folder.mkdir(parents=True)
     (folder / TABLE.directory).symlink_to(outside)
     announce(root, TABLE)
-    assert outside.read_bytes() == b"somebody else's"
+    assert outside.read_bytes() == b"foreign"
     assert "only at the next sweep" in caplog.text

@@ -1,4 +1,4 @@
-"""Folders of namespaces, which tenants' pods have mounted: whose they are, and what tenants may put there in vain."""
+"""Folders of namespaces, which tenants' pods mount: their owner, and content that tenants plant in them."""
 
 import contextlib
 import os
@@ -25,8 +25,8 @@ LIVE = removal.Live(("e" * 64,), grace_seconds=0)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders to another user")
 
 
-def test_a_folder_is_there_before_anything_is_written(root: DataRoot) -> None:
-    """Readable for all; a name that is no namespace's makes none."""
+def test_the_folder_exists_before_the_first_write(root: DataRoot) -> None:
+    """Readable by all; names that are not allowed make none."""
     umask = os.umask(0o077)
     try:
         for namespace in ("shop", "shop", "..", ".recycle", "a/b", ""):
@@ -40,8 +40,8 @@ def test_a_folder_is_there_before_anything_is_written(root: DataRoot) -> None:
 
 @needs_root
 @pytest.mark.parametrize("is_asked_first", [True, False])
-def test_an_empty_folder_that_the_kubelet_made_is_taken_over(root: DataRoot, is_asked_first: bool) -> None:
-    """As soon as the agent is asked about the namespace, or else with the first file."""
+def test_an_empty_folder_of_the_kubelet_is_replaced(root: DataRoot, is_asked_first: bool) -> None:
+    """Once the agent is asked about the namespace, or with the first file."""
     made = root.path / "shop"
     made.mkdir()
     os.chown(made, ANOTHER_USER, ANOTHER_USER)
@@ -53,8 +53,8 @@ def test_an_empty_folder_that_the_kubelet_made_is_taken_over(root: DataRoot, is_
 
 
 @needs_root
-def test_what_others_have_put_there_stays(root: DataRoot) -> None:
-    """It is not empty, so somebody may want it."""
+def test_a_foreign_folder_with_content_stays(root: DataRoot) -> None:
+    """It is not empty, so it may be in use."""
     made = root.path / "shop"
     made.mkdir()
     (made / "notes").write_text("mine")
@@ -65,7 +65,7 @@ def test_what_others_have_put_there_stays(root: DataRoot) -> None:
 
 
 def test_a_link_in_a_namespaces_place_is_left_alone(root: DataRoot, tmp_path: Path) -> None:
-    """Neither followed nor replaced."""
+    """It is neither followed nor replaced."""
     (tmp_path / "outside").mkdir()
     (root.path / "shop").symlink_to(tmp_path / "outside")
     root.own_namespace("shop")
@@ -100,7 +100,7 @@ WORK: dict[str, Callable[[DataRoot, Inventory], object]] = {
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("work", WORK)
 def test_no_work_follows_a_link_to_anothers_files(root: DataRoot, clock: Clock, step: str, work: str) -> None:
-    """A tenant that may write puts a link to another namespace in the place of any folder of its own."""
+    """A tenant that can write plants links to another namespace in place of its own folders."""
     publish_table(root, VICTIM)
     publish_table(root, TABLE)
     before = {path: path.read_bytes() for path in (root.path / "bank").rglob("*") if path.is_file()}
@@ -114,10 +114,10 @@ def test_no_work_follows_a_link_to_anothers_files(root: DataRoot, clock: Clock, 
     assert {path: path.read_bytes() for path in (root.path / "bank").rglob("*") if path.is_file()} == before
 
 
-def test_what_cannot_be_purged_keeps_nothing_else(
+def test_a_folder_that_cannot_be_purged_stops_no_other(
     root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that a tenant's pod had the kubelet make as root's, for one."""
+    """For example one that the kubelet made as root for a tenant's pod."""
     other = make_table({data_path(0): b"other"}, name="parts")
     for table in (TABLE, other):
         publish_table(root, table)

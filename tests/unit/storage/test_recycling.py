@@ -1,4 +1,4 @@
-"""Dropped tables wait in the bin, come back whole, or go for good."""
+"""Dropped tables wait in the bin, come back whole, or are purged."""
 
 import errno
 import json
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from colocation.storage import recycling
+from colocation.storage import folder_manifests, recycling
 from colocation.storage.errors import InvalidPath, ManifestMissing
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath, table_path
@@ -24,7 +24,7 @@ UNWANTED: Callable[[TablePath], bool] = frozenset[TablePath]().__contains__
 
 
 def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
-    """A dropped table is kept for as long as was asked, then its files are gone for good."""
+    """A dropped table is kept for the requested time, then its files are deleted."""
     publish_table(root, TABLE)
     inventory = Inventory(root)
     recycling.recycle(root, inventory, TABLE.path, keep_seconds=100)
@@ -43,7 +43,7 @@ def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
 
 
 def test_recycling_again_is_no_error(root: DataRoot) -> None:
-    """The second call finds nothing; a table made anew in between is recycled beside the first."""
+    """The second call finds nothing; a table re-created in between is recycled in addition to the first."""
     inventory = Inventory(root)
     publish_table(root, TABLE)
     recycling.recycle(root, inventory, TABLE.path, 100)
@@ -64,7 +64,7 @@ def test_recycling_again_is_no_error(root: DataRoot) -> None:
 def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(
     root: DataRoot, clock: Clock, content: str, keep_seconds: int
 ) -> None:
-    """Unknown retention errs on the side of keeping."""
+    """An unknown retention counts as a long one."""
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 0)
     next((root.path / ".recycle").glob("*.json")).write_text(content)
@@ -78,13 +78,13 @@ def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(
 
 @pytest.mark.parametrize("name", ["orders.1", "Shop.orders-0a1b2c3d.1", "shop.orders.1", "shop.orders-0a1b2c3d.soon"])
 def test_a_folder_of_another_name_in_the_bin_is_no_table(root: DataRoot, name: str) -> None:
-    """Nobody brings it back."""
+    """It is not restored."""
     (root.path / ".recycle" / name).mkdir()
     assert list(recycling.recycled_tables(root)) == []
 
 
 def test_a_stepped_clock_purges_nothing(root: DataRoot, clock: Clock) -> None:
-    """Only time that was seen to pass counts, also over restarts; what was not written down is kept anew."""
+    """Only observed time counts, also over restarts; time that was not recorded starts over."""
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 1000)
     clock.step(1_000_000)
@@ -104,7 +104,7 @@ def test_a_stepped_clock_purges_nothing(root: DataRoot, clock: Clock) -> None:
 
 
 def test_a_folder_of_a_wanted_table_is_not_purged(root: DataRoot, clock: Clock) -> None:
-    """Somebody took it for a dropped one; it goes once nobody wants the table any more."""
+    """It was recycled by mistake; it is purged once no question names the table."""
     wanted = {TABLE.path}
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 100)
@@ -118,7 +118,7 @@ def test_a_folder_of_a_wanted_table_is_not_purged(root: DataRoot, clock: Clock) 
 
 
 def test_a_clock_that_repeats_a_second_overwrites_nothing(root: DataRoot) -> None:
-    """Two folders of one name lie beside each other in the bin."""
+    """The bin then holds two folders of one table."""
     for _ in range(2):
         publish_table(root, TABLE)
         recycling.recycle(root, Inventory(root), TABLE.path, 100)
@@ -126,7 +126,7 @@ def test_a_clock_that_repeats_a_second_overwrites_nothing(root: DataRoot) -> Non
 
 
 def test_the_last_of_two_folders_comes_back(root: DataRoot, clock: Clock) -> None:
-    """It was recovered half way, and dropped again: what lies there longer is older."""
+    """The table was recovered partly, and dropped again: the older folder is older content."""
     inventory = Inventory(root)
     for content in (b"older", b"newer"):
         publish(root, TABLE.path, data_path(0), content)
@@ -138,7 +138,7 @@ def test_the_last_of_two_folders_comes_back(root: DataRoot, clock: Clock) -> Non
 
 
 def test_a_retention_waits_for_its_folder_for_a_day(root: DataRoot, clock: Clock) -> None:
-    """It is written first: without it, a folder that comes a moment later would not be kept as long as was asked."""
+    """It is written first: otherwise a folder that comes a moment later would not be kept as long as requested."""
     early = root.path / ".recycle" / "shop.orders-0a1b2c3d.1.json"
     early.write_text('{"keepSeconds": 900000, "keptSeconds": 0}')
     purge = recycling.Purge(root, UNWANTED)
@@ -162,7 +162,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, function: str, name: object, number: i
 
 
 def test_a_full_disk_is_purged(root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long folders were kept cannot be written down there; the time that passed counts all the same."""
+    """The time kept cannot be recorded there, but it counts."""
     for table, keep_seconds in ((OTHER, 86400), (TABLE, 600)):
         publish_table(root, table)
         recycling.recycle(root, Inventory(root), table.path, keep_seconds)
@@ -179,10 +179,10 @@ def test_a_full_disk_is_purged(root: DataRoot, clock: Clock, monkeypatch: pytest
     assert purge.run() == [OTHER.path]
 
 
-def test_a_retention_that_the_disk_cannot_read_keeps_no_other_folder(
+def test_an_unreadable_retention_stops_no_other_purge(
     root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own folder stays: nobody knows for how long."""
+    """Its own folder stays, since its retention is unknown."""
     for table in (OTHER, TABLE):
         publish_table(root, table)
         recycling.recycle(root, Inventory(root), table.path, 0)
@@ -191,8 +191,8 @@ def test_a_retention_that_the_disk_cannot_read_keeps_no_other_folder(
     assert [purge.run(), purge.run()] == [[TABLE.path], []]
 
 
-def test_a_retention_that_a_kill_left_half_written_keeps_nothing(root: DataRoot, clock: Clock) -> None:
-    """The next one takes its place, also while the bin is looked through."""
+def test_a_half_written_retention_stops_no_purge(root: DataRoot, clock: Clock) -> None:
+    """The next one replaces it, also during a purge."""
     for table, keep_seconds in ((OTHER, 86400), (TABLE, 600)):
         publish_table(root, table)
         recycling.recycle(root, Inventory(root), table.path, keep_seconds)
@@ -204,10 +204,10 @@ def test_a_retention_that_a_kill_left_half_written_keeps_nothing(root: DataRoot,
     assert purge.run() == [TABLE.path]
 
 
-def test_a_file_that_the_disk_cannot_delete_keeps_no_other_one(
+def test_a_file_that_cannot_be_deleted_stops_no_other_purge(
     root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of its own folder, too; the folder goes once the file does."""
+    """Nor the other files of its own folder; the folder goes once the file does."""
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 0)
     bad = data_path(0).rpartition("/")[2]
@@ -221,7 +221,7 @@ def test_a_file_that_the_disk_cannot_delete_keeps_no_other_one(
 
 @pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])
 def test_a_dropped_table_comes_back_as_its_successor(root: DataRoot, recycled: bool) -> None:
-    """The same files under the successor's name, found whole after they were verified; the bin is empty."""
+    """The same files under the successor's name are complete after they were verified; the bin is empty."""
     publish_table(root, TABLE)
     inventory = Inventory(root)
     if recycled:
@@ -236,8 +236,8 @@ def test_a_dropped_table_comes_back_as_its_successor(root: DataRoot, recycled: b
 
 
 @pytest.mark.parametrize("late", ["in its place", "in the bin", "in the successor's"])
-def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: Clock, late: str) -> None:
-    """A load goes on while its table is dropped, and makes the folder anew (found by chaos): all files come back."""
+def test_late_files_of_a_load_hide_no_others(root: DataRoot, clock: Clock, late: str) -> None:
+    """A load continues while its table is dropped, and re-creates the folder (found by chaos): all files come back."""
     inventory, extra = Inventory(root), data_path(0).replace("part-", "part-late")
     publish_table(root, TABLE)
     recycling.recycle(root, inventory, TABLE.path, 100)
@@ -255,7 +255,7 @@ def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: C
 
 
 def test_a_table_may_come_back_as_itself(root: DataRoot) -> None:
-    """Its drop was undone by an older copy of etcd; a load has made its folder anew meanwhile."""
+    """Its drop was undone by an older copy of etcd; a load has re-created its folder meanwhile."""
     inventory, extra = Inventory(root), data_path(0).replace("part-", "part-new")
     publish_table(root, TABLE)
     recycling.recycle(root, inventory, TABLE.path, 100)
@@ -269,7 +269,7 @@ def test_a_table_may_come_back_as_itself(root: DataRoot) -> None:
 
 
 def test_a_successor_keeps_the_files_that_it_has(root: DataRoot) -> None:
-    """A node that comes late has been repaired meanwhile: of what it brings, a file that is there stays in the bin."""
+    """A late node was repaired meanwhile; a different file of the same name stays in the bin."""
     inventory = Inventory(root)
     publish(root, TABLE.path, data_path(0), b"late")
     recycling.recycle(root, inventory, TABLE.path, 100)
@@ -281,8 +281,8 @@ def test_a_successor_keeps_the_files_that_it_has(root: DataRoot) -> None:
 
 
 @pytest.mark.parametrize("is_link", [False, True], ids=["a copy", "another name of the same file"])
-def test_what_a_successor_has_already_leaves_no_folder_behind(root: DataRoot, is_link: bool) -> None:
-    """Whoever waits for the folder to be handed over would wait for ever."""
+def test_files_that_the_successor_has_leave_no_folder_behind(root: DataRoot, is_link: bool) -> None:
+    """Otherwise the folder would wait to be handed over for ever."""
     inventory, own = Inventory(root), on_disk(root, SUCCESSOR, data_path(0))
     publish(root, TABLE.path, data_path(0), b"rows")
     publish(root, SUCCESSOR, data_path(0), b"rows")
@@ -295,8 +295,8 @@ def test_what_a_successor_has_already_leaves_no_folder_behind(root: DataRoot, is
 
 
 @pytest.mark.parametrize("theirs", [b"rot!", b"row", b"rows+"], ids=["other bytes", "shorter", "longer"])
-def test_another_content_under_the_same_name_stays(root: DataRoot, theirs: bytes) -> None:
-    """One of the two is damaged, and nothing says which."""
+def test_other_content_of_the_same_name_stays(root: DataRoot, theirs: bytes) -> None:
+    """One of the two is damaged, and it is unknown which."""
     inventory = Inventory(root)
     publish(root, TABLE.path, data_path(0), b"rows")
     publish(root, SUCCESSOR, data_path(0), theirs)
@@ -305,8 +305,8 @@ def test_another_content_under_the_same_name_stays(root: DataRoot, theirs: bytes
     assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == theirs
 
 
-def test_nothing_but_files_of_a_table_is_handed_over(root: DataRoot) -> None:
-    """What somebody put into a folder that was dropped stays there."""
+def test_only_files_of_a_table_are_handed_over(root: DataRoot) -> None:
+    """Foreign files in a dropped folder stay there."""
     inventory = Inventory(root)
     publish(root, TABLE.path, data_path(0), b"rows")
     on_disk(root, TABLE.path, "data/notes.txt").write_text("not ours")
@@ -327,15 +327,15 @@ def test_no_other_table_gets_the_files(root: DataRoot) -> None:
 
 
 def test_schema_of_a_recycled_table(root: DataRoot) -> None:
-    """From its manifest, in its place or in the bin; without it, or with a damaged one, another node is to be asked."""
+    """From its manifest, in its place or in the bin; without it, or if it is damaged, another node has to be asked."""
     publish_table(root, TABLE)
-    in_place = recycling.recycled_schema(root, TABLE.path, TABLE.manifest)
+    in_place = folder_manifests.recycled_schema(root, TABLE.path, TABLE.manifest)
     recycling.recycle(root, Inventory(root), TABLE.path, 100)
-    schema = recycling.recycled_schema(root, TABLE.path, TABLE.manifest)
+    schema = folder_manifests.recycled_schema(root, TABLE.path, TABLE.manifest)
     assert schema == in_place
     assert ([column.name for column in schema.columns], schema.bucketed_by, schema.buckets) == (["key"], ("key",), 4)
     with pytest.raises(ManifestMissing):
-        recycling.recycled_schema(root, TABLE.path, "00" * 32)
+        folder_manifests.recycled_schema(root, TABLE.path, "00" * 32)
     next((root.path / ".recycle").glob(f"*/manifests/{TABLE.manifest}*")).write_bytes(b"damaged")
     with pytest.raises(ManifestMissing):
-        recycling.recycled_schema(root, TABLE.path, TABLE.manifest)
+        folder_manifests.recycled_schema(root, TABLE.path, TABLE.manifest)

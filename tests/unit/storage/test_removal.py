@@ -137,7 +137,7 @@ def test_only_published_files_are_deleted(root: DataRoot, clock: Clock, tmp_path
     data = on_disk(root, TABLE.path, "data")
     outside = tmp_path / "outside" / data_path(0).rpartition("/")[2]
     outside.parent.mkdir()
-    outside.write_bytes(b"somebody else's")
+    outside.write_bytes(b"foreign")
     (data / "o_year=9").symlink_to(outside.parent)
     (data / "notes.txt").write_text("by hand")
     odd = [on_disk(root, TABLE.path, data_path(0, load=name)) for name in ("link", "pipe")]
@@ -147,7 +147,7 @@ def test_only_published_files_are_deleted(root: DataRoot, clock: Clock, tmp_path
     delete(root, Inventory(root), Live(LIVE, 0))
     assert odd[0].is_symlink() and odd[1].is_fifo()
     assert (data / "notes.txt").exists() and (data / "o_year=9").is_symlink()
-    assert outside.read_bytes() == b"somebody else's"
+    assert outside.read_bytes() == b"foreign"
 
 
 @pytest.mark.parametrize("delete", DELETIONS)

@@ -1,23 +1,125 @@
-"""Orders to delete over HTTPS: carried out on proof, refused in words, and written to the log."""
+"""Requests on whole tables over HTTPS: inventory, verification, and orders to delete, which need proof."""
 
+import gc
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from colocation.agentclient import NotFound, StaleOrder, StaleTerm
-from colocation.model.agent import DeletionProof, Removed
+from colocation.agentclient import AgentError, NotFound, StaleOrder, StaleTerm
+from colocation.model.agent import DeletionProof, InventoryRequest, Removed
 from colocation.storage import removal
 from colocation.storage.table_inventory import TableInventory
 from tests.support.agent_caller import AgentCaller
-from tests.unit.storage.tables import data_path, make_table, on_disk
+from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread, Operator, until
 
 TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
+REQUEST = InventoryRequest(changed=(TABLE.asked,))
+
 LIVE = (TABLE.manifest,)
 GRACE_SECONDS = 60
+
+
+@pytest.fixture
+def loaded(agent: AgentThread) -> AgentThread:
+    """An agent that holds ``TABLE``."""
+    with agent.client() as client:
+        for path, content in TABLE.contents.items():
+            client.put_file(*TABLE.path, path, content)
+        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+    return agent
+
+
+def test_inventory(loaded: AgentThread) -> None:
+    """The report has the node, its disk, and the state of every bucket."""
+    with loaded.client() as client:
+        report = client.inventory(REQUEST)
+    assert report.node == "node-1"
+    assert 0 <= report.free_bytes <= report.capacity_bytes
+    assert {bucket: state.state for bucket, state in report.tables[0].buckets.items()} == {0: "complete", 1: "complete"}
+
+
+def test_status_has_no_tables(loaded: AgentThread) -> None:
+    """Disk and transfers only."""
+    with loaded.client() as client:
+        report = client.status()
+    assert (report.tables, report.active_transfers, report.clones) == ((), 0, ())
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "reason"),
+    [
+        pytest.param("POST", "/v1/inventory", b"{", "InvalidBody", id="no JSON"),
+        pytest.param("POST", "/v1/inventory", b'{"table": []}', "InvalidBody", id="unknown field"),
+        pytest.param(
+            "POST", "/v1/inventory", b'{"tables": [{"namespace": 1, "directory": "x"}]}', "InvalidBody", id="old form"
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/verify", b'{"manifest": "../../x"}', "InvalidDigest", id="digest"
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": ["00"], "graceSeconds": -1}',
+            "InvalidBody", id="negative grace, no proof",
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": []}', "NoLiveManifests", id="collect all"
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/0/drop", b'{"manifests": []}', "NoLiveManifests",
+            id="drop all",
+        ),
+        pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/-1/drop", b"", "InvalidBucket", id="bucket"),
+        pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/65536/drop", b"", "InvalidBucket", id="above"),
+    ],
+)
+def test_wrong_requests(agent: AgentThread, method: str, target: str, body: bytes, reason: str) -> None:
+    """Bad input gets 400, its reason and what is allowed."""
+    response = agent.raw_request(method, target, {"Content-Length": str(len(body))}, body)
+    assert (response.status, response.reason) == (400, reason)
+
+
+def test_manifests_of_a_folder(loaded: AgentThread) -> None:
+    """A lost table can be re-created from them; none for a table that is not here."""
+    with loaded.client() as client:
+        [found] = client.manifests(*TABLE.path).manifests
+        assert (found.sha256, found.files, found.table) == (TABLE.manifest, 2, "orders")
+        assert client.manifests("shop", "orders-99999999").manifests == ()
+
+
+def test_verify_needs_its_manifest(loaded: AgentThread) -> None:
+    """Without the manifest the wanted files are unknown."""
+    with loaded.client() as client:
+        with pytest.raises(AgentError, match="ManifestMissing"):
+            client.verify(*TABLE.path, "00" * 32)
+        assert client.verify(*TABLE.path, TABLE.manifest).buckets[0].state == "complete"
+
+
+def test_a_read_finds_a_damaged_file(loaded: AgentThread) -> None:
+    """A reader of a file that was written in place gets none of it, and the next report shows the damage."""
+    with loaded.client() as client:
+        assert client.inventory(REQUEST).tables[0].buckets[0].state == "complete"
+        damage(on_disk(loaded.settings.data_root, TABLE.path, data_path(0)))
+        with pytest.raises(NotFound, match="ReplicaCorrupt"):
+            client.get_file(*TABLE.path, data_path(0))
+        assert client.inventory(REQUEST).tables[0].buckets[0].state == "corrupt"
+
+
+def test_absent_tables_take_no_memory(loaded: AgentThread) -> None:
+    """A reader of one table may ask about 2^32 folders with its name."""
+    with loaded.client() as client:
+        for number in range(20):
+            with pytest.raises(NotFound, match="ManifestMissing"):
+                client.verify("shop", f"orders-{number:08x}", TABLE.manifest)
+            body = json.dumps({"path": data_path(0)}).encode()
+            target = f"/v1/tables/shop/orders-{number:08x}/damage"
+            answer = loaded.raw_request("POST", target, {"Content-Length": str(len(body))}, body)
+            assert answer.status == 200
+    known = [one.table for one in gc.get_objects() if isinstance(one, TableInventory)]
+    assert [table for table in known if table.directory.startswith("orders-000000")] == []
 
 
 @pytest.fixture
@@ -47,7 +149,7 @@ DELETIONS = {
 
 
 def test_deletions_on_proof(client: AgentCaller, operator: Operator) -> None:
-    """A bucket, garbage, the table: each says what it freed, and nothing the second time."""
+    """A bucket, garbage, the table: each answer counts what was freed, and nothing the second time."""
     proof = operator.proof(TABLE.asked)
     assert client.drop_bucket(*TABLE.path, 0, LIVE, GRACE_SECONDS, proof) == Removed(files=1, bytes=7)
     assert client.drop_bucket(*TABLE.path, 0, LIVE, GRACE_SECONDS, proof) == Removed(files=0, bytes=0)
@@ -63,34 +165,34 @@ def test_deletions_on_proof(client: AgentCaller, operator: Operator) -> None:
 
 @pytest.mark.parametrize("delete", DELETIONS.values(), ids=DELETIONS.keys())
 @pytest.mark.parametrize(
-    ("changes", "error", "says"),
+    ("changes", "error", "problem"),
     [
         pytest.param({"instance": "before"}, StaleOrder, "agent process 'before'", id="another process"),
         pytest.param({"not_after_seconds": 0.0}, StaleOrder, "until 0.0 s of uptime", id="too late"),
         pytest.param({"term": 0}, StaleTerm, "heard of term 1", id="older term"),
     ],
 )
-def test_a_proof_that_is_not_true_deletes_nothing(
+def test_a_proof_that_does_not_hold_deletes_nothing(
     agent: AgentThread,
     operator: Operator,
     delete: Delete,
     changes: dict[str, object],
     error: type[Exception],
-    says: str,
+    problem: str,
 ) -> None:
-    """409 with the part that is not true; for recycling, where the question does not name the folder any more."""
+    """409 with the part that does not hold; recycling, too, once the question does not name the folder."""
     operator.ask()
     proof = operator.proof(TABLE.asked, **changes)
     if delete is not DELETIONS["recycle"]:
         operator.ask(TABLE.asked)
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=problem):
         delete(operator.client, proof)
     assert all(on_disk(agent.settings.data_root, TABLE.path, path).exists() for path in TABLE.contents)
 
 
 @pytest.mark.parametrize("kind", DELETIONS)
 def test_the_newest_question_decides(agent: AgentThread, operator: Operator, kind: str) -> None:
-    """Nothing is deleted of a table that is not asked about, and no folder is recycled that is."""
+    """Nothing is deleted of tables that it does not name, and no folder is recycled that it names."""
     if kind != "recycle":
         operator.change(removed=(str(TABLE.path),))
     with pytest.raises(StaleOrder, match="the newest question"):
@@ -108,10 +210,10 @@ def test_the_newest_question_decides(agent: AgentThread, operator: Operator, kin
         pytest.param(f'["{TABLE.manifest}"]', -1, "InvalidBody", id="a grace that is over before it begins"),
     ],
 )
-def test_an_order_that_makes_no_sense_deletes_nothing(
+def test_a_malformed_order_deletes_nothing(
     agent: AgentThread, operator: Operator, kind: str, manifests: str, grace_seconds: int, reason: str
 ) -> None:
-    """400, whatever its proof says."""
+    """400, whatever its proof."""
     proof = operator.proof(TABLE.asked).model_dump_json(by_alias=True)
     action = "collect" if kind == "collect" else "buckets/0/drop"
     body = f'{{"manifests": {manifests}, "graceSeconds": {grace_seconds}, "proof": {proof}}}'.encode()
@@ -122,8 +224,8 @@ def test_an_order_that_makes_no_sense_deletes_nothing(
     assert all(on_disk(agent.settings.data_root, TABLE.path, path).exists() for path in TABLE.contents)
 
 
-def test_a_folder_is_not_kept_for_less_than_no_time(agent: AgentThread, operator: Operator) -> None:
-    """400: it would go with the next purge."""
+def test_a_negative_retention_is_refused(agent: AgentThread, operator: Operator) -> None:
+    """400: the folder would be deleted by the next purge."""
     operator.change(removed=(str(TABLE.path),))
     proof = operator.proof(TABLE.asked).model_dump_json(by_alias=True)
     body = f'{{"keepSeconds": -1, "proof": {proof}}}'.encode()
@@ -132,11 +234,11 @@ def test_a_folder_is_not_kept_for_less_than_no_time(agent: AgentThread, operator
     assert (response.status, response.reason) == (400, "InvalidBody")
 
 
-
-def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(
+def test_a_question_of_a_newer_epoch_waits_for_the_deletion(
     agent: AgentThread, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bucket is being dropped when the map moves on: the answer does not count what still goes."""
+    """The bucket is being dropped when the map changes: the answer does not count files that are still being deleted.
+    """
     begun, goes_on = threading.Event(), threading.Event()
     original = removal.delete_bucket
 
@@ -165,7 +267,7 @@ def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(
 def test_a_verified_manifest_is_in_use(
     agent: AgentThread, client: AgentCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A load commits what it has just verified: no collection takes its files, from before the look at them on."""
+    """A load commits what it has just verified: no collection takes its files, from before they were checked."""
     root, steps = agent.running.node.root, []
     note_use, verify = root.note_use, TableInventory.verify
     monkeypatch.setattr(root, "note_use", lambda *manifest: (steps.append("in use"), note_use(*manifest)))
@@ -174,8 +276,8 @@ def test_a_verified_manifest_is_in_use(
     assert steps == ["in use", "verified", "in use"]
 
 
-def test_restoring_needs_the_newest_term(operator: Operator) -> None:
-    """It deletes nothing, so that is all it needs."""
+def test_restoring_needs_only_the_newest_term(operator: Operator) -> None:
+    """It deletes nothing, so it needs no proof."""
     with pytest.raises(StaleTerm):
         operator.client.restore(*TABLE.path, "orders-99999999", term=0)
     operator.client.restore(*TABLE.path, "orders-99999999", term=1)

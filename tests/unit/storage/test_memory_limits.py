@@ -1,13 +1,12 @@
-"""How many files no live manifest names: counted at each look, and by namespace."""
+"""How many files no live manifest names: counted at each look, and limited by namespace."""
 
 import pytest
 
-from colocation.storage import stray_files
+from colocation.storage import memory_limits
 from colocation.storage.inventory import Inventory
-from colocation.storage.memory_limits import ManifestRoom
+from colocation.storage.memory_limits import BYTES_OF_A_STRAY, ManifestRoom, StrayFiles
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
-from colocation.storage.stray_files import BYTES_OF_A_STRAY, StrayFiles
 
 from .tables import data_path, make_table, publish, publish_table
 
@@ -24,19 +23,19 @@ LINES = TablePath("shop", "lines-0a1b2c3d")
         pytest.param(1000, 10, id="others leave nothing: a sixteenth"),
     ],
 )
-def test_a_namespace_has_a_bound_and_all_have_one(
+def test_limits_of_a_namespace_and_of_all(
     monkeypatch: pytest.MonkeyPatch, others: int, allowed: int
 ) -> None:
-    """Many namespaces of one tenant take no more than all may; who has little always finds room."""
-    monkeypatch.setattr(stray_files, "MAX_OF_NAMESPACE", 100)
+    """Many namespaces of one tenant take no more than all may; a namespace with few always has room."""
+    monkeypatch.setattr(memory_limits, "MAX_OF_NAMESPACE", 100)
     strays = StrayFiles(160 * BYTES_OF_A_STRAY)
     strays.count(TablePath("lake", "lines-0a1b2c3d"), others)
     strays.count(LINES, 5)
     assert strays.allowed("shop") == allowed
 
 
-def test_each_look_counts_anew() -> None:
-    """What was published since is counted, too; a namespace without such files takes no memory."""
+def test_each_look_counts_again() -> None:
+    """Files published since count, too; a namespace without such files takes no memory."""
     strays = StrayFiles()
     strays.count(LINES, 5)
     strays.add(LINES)
@@ -58,8 +57,8 @@ def test_each_look_counts_anew() -> None:
                      id="folders"),
     ],
 )
-def test_an_inventory_counts_what_lies_there(root: DataRoot, paths: list[str], count: int) -> None:
-    """Files beside those that the live manifest names; or folders, where a file has many of its own."""
+def test_an_inventory_counts_unnamed_files(root: DataRoot, paths: list[str], count: int) -> None:
+    """Files that the live manifest does not name; or folders, if a file is alone in many."""
     publish_table(root, TABLE)
     memory = ManifestRoom()
     inventory = Inventory(root, memory)
@@ -71,8 +70,8 @@ def test_an_inventory_counts_what_lies_there(root: DataRoot, paths: list[str], c
     assert memory.strays.of("shop") == 0
 
 
-def test_folders_that_the_operator_does_not_know_count_whole(root: DataRoot) -> None:
-    """As a report names them, so after a start of the agent, too."""
+def test_all_files_of_unknown_folders_count(root: DataRoot) -> None:
+    """A report names them, so also after a restart of the agent."""
     publish_table(root, TABLE)
     memory = ManifestRoom()
     table = Inventory(root, memory).table(TABLE.path)

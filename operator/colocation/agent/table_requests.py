@@ -1,4 +1,7 @@
-"""Orders that delete: a bucket's files, garbage, a table's folder. Each is checked where and when it is carried out."""
+"""Requests on whole tables and on the node: verification, manifests, status; and orders to delete or restore.
+
+An order to delete is checked where and when it is performed (``conversation``).
+"""
 
 import logging
 import re
@@ -9,10 +12,11 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from colocation.common.logs import audit
-from colocation.model.agent import CollectRequest, RecycleRequest, Removed, RestoreRequest
+from colocation.model.agent import CollectRequest, RecycleRequest, Removed, RestoreRequest, TableReport, VerifyRequest
 from colocation.model.base import MAX_BUCKETS
-from colocation.storage import recycling, removal
+from colocation.storage import folder_manifests, recycling, removal
 from colocation.storage.paths import TablePath, table_path
+from colocation.storage.table_inventory import manifest_missing
 
 from .conversation import Order, StaleOrder, StaleTerm
 from .http_messages import (
@@ -27,6 +31,8 @@ from .http_messages import (
 )
 from .node_state import NodeState
 
+ALL_ACCOUNTS = "all together"
+
 NO_LIVE_MANIFESTS = "NoLiveManifests"
 
 Outcome = TypeVar("Outcome")
@@ -34,8 +40,43 @@ Outcome = TypeVar("Outcome")
 _log = logging.getLogger(__name__)
 
 
+async def verify(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
+    """Report on one manifest of a table after hashing files that were not hashed yet, or (deep) all of them."""
+    body = await parsed_body(request, VerifyRequest)
+    check_digests((body.manifest,))
+
+    def verified() -> TableReport:
+        inventory = node.inventory.table_here(table)
+        if inventory is None:
+            raise manifest_missing(table, body.manifest)
+        node.root.note_use(table, body.manifest)
+        report = inventory.verify(body.manifest, body.deep)
+        node.root.note_use(table, body.manifest)  # the caller may commit only now
+        return report
+
+    turn = node.deep_verifications.turn(ALL_ACCOUNTS) if body.deep else node.verifications.turn(user)
+    async with turn:
+        return answer_of(await node.run_verification(body.deep, verified))
+
+
+async def recycled_schema(node: NodeState, table: TablePath, manifest: str) -> web.Response:
+    """The schema of a dropped table."""
+    check_digests((manifest,))
+    return answer_of(await node.run_work(folder_manifests.recycled_schema, node.root, table, manifest))
+
+
+async def manifests(node: NodeState, table: TablePath) -> web.Response:
+    """The readable manifests of a table's folder, in its place or in the recycle bin."""
+    return answer_of(await node.run_work(folder_manifests.folder_manifests, node.root, table))
+
+
+async def status(node: NodeState) -> web.Response:
+    """Disk, transfers and clones."""
+    return answer_of(await node.run_report(node.status))
+
+
 async def drop_bucket(node: NodeState, request: web.Request, user: str, table: TablePath, bucket: str) -> web.Response:
-    """Delete the files of one bucket of a table, but for what a load may yet commit."""
+    """Delete the files of one bucket of a table, without those that a load may yet commit."""
     if not (re.fullmatch(r"[0-9]{1,9}", bucket) and int(bucket) < MAX_BUCKETS):
         raise Refusal(400, "InvalidBucket", f"bucket {bucket!r} is not allowed; allowed: 0 to {MAX_BUCKETS - 1}")
     body = await _collect_request(request)
@@ -43,38 +84,38 @@ async def drop_bucket(node: NodeState, request: web.Request, user: str, table: T
     live = removal.Live(body.manifests, body.grace_seconds)
     return answer_of(
         await node.run_work(
-            _carried_out, node, order, user,
+            _performed, node, order, user,
             lambda: removal.delete_bucket(node.root, node.inventory, table, int(bucket), live),
         )
     )  # fmt: skip
 
 
 async def collect(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
-    """Delete what no live manifest names."""
+    """Delete files that no live manifest names."""
     body = await _collect_request(request)
     order = Order("collect", table, body.proof, body.manifests)
     live = removal.Live(body.manifests, body.grace_seconds)
     return answer_of(
         await node.run_work(
-            _carried_out, node, order, user,
+            _performed, node, order, user,
             lambda: removal.collect_garbage(node.root, node.inventory, table, live),
         )
     )  # fmt: skip
 
 
 async def recycle(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
-    """Move a dropped table's folder aside."""
+    """Move a dropped table's folder into the recycle bin."""
     body = await parsed_body(request, RecycleRequest)
     order = Order("recycle", table, body.proof)
     await node.run_work(
-        _carried_out, node, order, user,
+        _performed, node, order, user,
         lambda: recycling.recycle(node.root, node.inventory, table, body.keep_seconds),
     )  # fmt: skip
     return web.json_response({})
 
 
 async def restore(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
-    """Make a dropped table's folder that of the table that brings it back."""
+    """Give a dropped table's folder to the table that brings it back."""
     body = await parsed_body(request, RestoreRequest)
     successor = table_path(table.namespace, body.directory)
 
@@ -89,8 +130,8 @@ async def restore(node: NodeState, request: web.Request, user: str, table: Table
     return web.json_response({})
 
 
-def _carried_out(node: NodeState, order: Order, user: str, delete: Callable[[], Outcome]) -> Outcome:
-    """Check an order and carry it out, in one thread, whatever becomes of the caller; say so in the log."""
+def _performed(node: NodeState, order: Order, user: str, delete: Callable[[], Outcome]) -> Outcome:
+    """Check an order and perform it, in one thread, even if the caller leaves; log the outcome."""
     try:
         with node.conversation.deletion(order):
             outcome = delete()
@@ -122,7 +163,7 @@ async def _collect_request(request: web.Request) -> CollectRequest:
     """The body of a drop or a collect.
 
     Raises:
-        Refusal: 400 ``NoLiveManifests``: the list of live manifests is empty, and everything would be garbage.
+        Refusal: 400 ``NoLiveManifests`` for an empty list of live manifests, with which everything would be garbage.
     """
     content = await body_of(request)
     try:
@@ -131,6 +172,6 @@ async def _collect_request(request: web.Request) -> CollectRequest:
         if any(item["loc"] == ("manifests",) and item["type"] == "too_short" for item in error.errors()):
             message = "no live manifest is named, so nothing is known to be garbage; name every live manifest"
             raise Refusal(400, NO_LIVE_MANIFESTS, message) from error
-        body = validated(CollectRequest, content)  # refuses, saying what is wrong
+        body = validated(CollectRequest, content)  # refuses, naming what is wrong
     check_digests(body.manifests)
     return body
