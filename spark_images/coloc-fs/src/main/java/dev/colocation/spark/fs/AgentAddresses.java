@@ -19,8 +19,8 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Stream;
 
 /**
- * Where agents listen by now: the group's ConfigMap as a file beside the agents' CA, which the kubelet renews. A session
- * knows what it was told when its query was planned; an agent that was replaced since may have another address.
+ * Current addresses of agents: the group's ConfigMap as a file next to the agents' CA, which the kubelet renews. A session
+ * has the addresses of when its query was planned; an agent that was replaced since may have another one.
  */
 public final class AgentAddresses {
   static final String FILE_NAME = "agents.json";
@@ -40,8 +40,8 @@ public final class AgentAddresses {
   }
 
   /**
-   * The agents of a group's nodes, in the order in which to ask them: those that the session was told of, and those that are
-   * there by now; ready ones first, and of those in any order the ones that did not fail lately.
+   * The agents of a group's nodes, in the order in which to ask them: those of the session, and those that are
+   * there now; ready ones first, and of those in any order the ones that did not fail lately.
    */
   public static List<AgentAddress> of(Settings.Group group, Settings settings) {
     AgentAddresses known = AgentAddresses.shared(settings);
@@ -59,12 +59,12 @@ public final class AgentAddresses {
     return agents;
   }
 
-  /** The addresses in the file beside a CA. */
+  /** The addresses in the file next to a CA. */
   static AgentAddresses shared(Path authorityFile) {
     return SHARED.computeIfAbsent(authorityFile.resolveSibling(FILE_NAME), AgentAddresses::new);
   }
 
-  /** What the file says, by node; empty where there is none, or it cannot be understood. */
+  /** The file's addresses by node; empty if there is no file, or it cannot be understood. */
   public Map<String, String> current() {
     try {
       return file.get();
@@ -74,13 +74,13 @@ public final class AgentAddresses {
   }
 
   /**
-   * The agent's addresses: the one that the session was told, then the file's if that is another one. Those that may not be
+   * The agent's addresses: the session's, then the file's if that is another one. Those that may not be
    * asked are left out while one may.
    */
-  List<String> of(String node, String told) {
-    String now = current().getOrDefault(node, told);
-    List<String> allowed = Stream.of(told, now).distinct().filter(AgentHttp::isAllowed).toList();
-    return allowed.isEmpty() ? List.of(told) : allowed;
+  List<String> of(String node, String planned) {
+    String now = current().getOrDefault(node, planned);
+    List<String> allowed = Stream.of(planned, now).distinct().filter(AgentHttp::isAllowed).toList();
+    return allowed.isEmpty() ? List.of(planned) : allowed;
   }
 
   /** One node's agent, wherever it listens by now. Not safe to share between threads. */
@@ -92,19 +92,19 @@ public final class AgentAddresses {
 
     private final AgentAddresses known;
     private final String node;
-    private final String told;
+    private final String planned;
     private final boolean isReady;
     private final boolean failedLately;
     private int failures;
 
     /**
-     * @param told the agent's URL when the query was planned
+     * @param planned the agent's URL when the query was planned
      * @param isReady whether the operator said so when it wrote last: no operator tells of an agent that came back
      */
-    public AgentAddress(AgentAddresses known, String node, String told, boolean isReady) {
+    public AgentAddress(AgentAddresses known, String node, String planned, boolean isReady) {
       this.known = known;
       this.node = node;
-      this.told = told;
+      this.planned = planned;
       this.isReady = isReady;
       failedLately = RecentFailures.OF_THIS_JVM.failedLately(url());
     }
@@ -115,7 +115,7 @@ public final class AgentAddresses {
 
     /** Where the next request goes: an address that did not fail lately, else one after the other. */
     String url() {
-      List<String> urls = known.of(node, told);
+      List<String> urls = known.of(node, planned);
       return urls.stream()
           .filter(url -> !RecentFailures.OF_THIS_JVM.failedLately(url))
           .findFirst()

@@ -27,8 +27,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * One node's agent as whoever changes a table asks it, wherever it listens by now. Every request may be repeated, and is, until
- * its retry time has passed: agents restart one after the other whenever they are upgraded. Safe to share between threads.
+ * Requests of writers to one node's agent, at its current address. Every request may be repeated, and is, until its retry
+ * time has passed: agents restart whenever they are upgraded. Safe to share between threads.
  */
 public final class AgentClient {
   private static final Duration STILL = Duration.ofSeconds(60);
@@ -46,7 +46,7 @@ public final class AgentClient {
   private final AgentHttp http;
   private final AgentAddresses addresses;
   private final String node;
-  private final String told;
+  private final String planned;
   private final Duration still;
 
   /** A table's folder at an agent. */
@@ -68,9 +68,9 @@ public final class AgentClient {
   /**
    * One request.
    *
-   * @param body makes the body, anew for each attempt
-   * @param answer makes what reads the body of a good answer, anew for each attempt
-   * @param question a cheap one, whose answer says that the agent is there while nothing moves; empty = something has to move
+   * @param body makes the body, for each attempt
+   * @param answer makes what reads the body of a good answer, for each attempt
+   * @param question a cheap one, whose answer shows that the agent is there while nothing moves; empty = something has to move
    */
   private record Request(
       String method, String target, Map<String, String> headers, Body body, Answer answer, String question) {
@@ -89,18 +89,18 @@ public final class AgentClient {
 
   /**
    * @param node the agent's: its certificate has to name it
-   * @param told its URL as the driver was told
+   * @param planned its URL when the driver looked
    */
-  public AgentClient(String node, String told, Path tokenFile, Path authorityFile) {
-    this(node, told, tokenFile, authorityFile, STILL);
+  public AgentClient(String node, String planned, Path tokenFile, Path authorityFile) {
+    this(node, planned, tokenFile, authorityFile, STILL);
   }
 
   /** @param still how long nothing may move */
-  AgentClient(String node, String told, Path tokenFile, Path authorityFile, Duration still) {
+  AgentClient(String node, String planned, Path tokenFile, Path authorityFile, Duration still) {
     http = AgentHttp.shared(tokenFile, authorityFile);
     addresses = AgentAddresses.shared(authorityFile);
     this.node = node;
-    this.told = told;
+    this.planned = planned;
     this.still = still;
   }
 
@@ -200,7 +200,7 @@ public final class AgentClient {
     Duration delay = FIRST_DELAY;
     int turn = 0;
     while (true) {
-      List<String> urls = addresses.of(node, told);
+      List<String> urls = addresses.of(node, planned);
       try {
         return attempt(request, urls.get(turn % urls.size()));
       } catch (AgentFailure failure) {

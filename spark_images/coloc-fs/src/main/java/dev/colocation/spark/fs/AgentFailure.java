@@ -9,7 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Set;
 
-/** An agent refused or failed a request; the message says what was given, what is allowed, what to do. */
+/** An agent refused or failed a request; the message has what was given, what is allowed, what to do. */
 public final class AgentFailure extends IOException {
   private static final long serialVersionUID = 1L;
   private static final int NO_ANSWER = 0;
@@ -76,12 +76,12 @@ public final class AgentFailure extends IOException {
     return PASSING.contains(status);
   }
 
-  /** Whether the agent says that there is no such thing. */
+  /** Whether the agent answers that there is no such thing. */
   public boolean isNotFound() {
     return status == HttpURLConnection.HTTP_NOT_FOUND;
   }
 
-  /** How long the agent asks to be left alone; zero when it says nothing. */
+  /** How long the agent asks to be left alone; zero if it does not ask. */
   Duration retryAfter() {
     return retryAfter;
   }
@@ -110,14 +110,14 @@ public final class AgentFailure extends IOException {
       this.status = status;
     }
 
-    /** No agent was asked. It counts as an answer, so that nobody takes the credentials' missing file for one of the table's. */
+    /** No agent was asked. It counts as an answer, so that the credentials' missing file is not taken for one of the table's. */
     static AgentRefused noCredentials(IOException cause) {
       AgentRefused refused = new AgentRefused(NOT_AUTHORIZED, NO_CREDENTIALS + cause.getMessage() + MOUNT_THEM);
       refused.initCause(cause);
       return refused;
     }
 
-    /** No agent was asked: whoever listens there would learn the token. */
+    /** No agent was asked: a server at that address would learn the token. */
     static AgentRefused notAllowed(String url) {
       return new AgentRefused("agent URL '" + url + "' is not allowed; it must be https://<node's or pod's IP>:<port>. It is from "
           + "the group's ConfigMap (<group>-spark, agents.json), which only the operator should write", NOT_ASKED);

@@ -260,7 +260,7 @@ public final class AgentHttp {
     }
   }
 
-  /** Whether an agent may be asked at an address. Whoever edits a group's ConfigMap can write any; TLS shows who listens. */
+  /** Whether an agent may be asked at an address. An editor of a group's ConfigMap can write any; TLS shows who listens. */
   static boolean isAllowed(String address) {
     return address.startsWith("https://");
   }

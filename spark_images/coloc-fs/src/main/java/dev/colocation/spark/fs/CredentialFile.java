@@ -11,7 +11,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkEnv;
 
 /**
- * A file by which an application and its agents know each other. Only the application's configuration says which file it is.
+ * A file by which an application and its agents know each other. Only the application's configuration names the file.
  * Sessions do not: those of a Thrift or Spark Connect server are anyone's, who could have any token of the driver sent.
  */
 public enum CredentialFile {
@@ -63,7 +63,7 @@ public enum CredentialFile {
   String refusal(String ofSession, String ofApplication) {
     String given = ofSession.trim();
     return given.isEmpty() || given.equals(ofApplication) ? "" : key + "='" + given + "' of this session is not allowed; only "
-        + "the application's configuration says which file is read, here '" + ofApplication + "'. RESET " + key
+        + "the application's configuration names the file that is read, here '" + ofApplication + "'. RESET " + key
         + ", or start the application with --conf " + key + "=…";
   }
 
@@ -73,7 +73,7 @@ public enum CredentialFile {
         .findFirst().orElse(usual);
   }
 
-  /** Of the file system; where no Spark application is, Hadoop's configuration says it. */
+  /** Of the file system; without a Spark application, Hadoop's configuration has it. */
   Path in(Configuration configuration) {
     return Path.of(environment() == null ? configuration.getTrimmed(option, usual) : ofApplication());
   }

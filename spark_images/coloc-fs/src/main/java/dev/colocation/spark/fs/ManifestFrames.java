@@ -16,7 +16,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 
 /**
- * Manifests of format 2: a frame that says how long the header is, the header, and a frame for each bucket that has files;
+ * Manifests of format 2: a frame with the length of the header, the header, and a frame for each bucket that has files;
  * see {@code model/table_manifest.py}. The header has the digest of each bucket's frame, so that one can be read without the
  * others.
  *
@@ -67,7 +67,7 @@ final class ManifestFrames {
     return stored.length >= PREFIX_BYTES && ByteBuffer.wrap(stored).order(ByteOrder.LITTLE_ENDIAN).getInt() == MAGIC;
   }
 
-  /** What the first frame says of the header. */
+  /** The first frame: length and digest of the header. */
   record Prefix(int headerBytes, byte[] headerDigest) {
     static Prefix of(byte[] stored, String sha256) throws IOException {
       ByteBuffer prefix = ByteBuffer.wrap(stored).order(ByteOrder.LITTLE_ENDIAN);

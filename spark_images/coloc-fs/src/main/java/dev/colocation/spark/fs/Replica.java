@@ -12,13 +12,13 @@ import java.time.Duration;
 
 /** One copy of a file. Not safe to share between threads. */
 public interface Replica extends Closeable {
-  /** For error messages: where the copy lies. */
+  /** For error messages: where the copy is. */
   String place();
 
   /** How many bytes are fetched at once when less is asked for. */
   int blockBytes();
 
-  /** Whether it lies on this node's disk. */
+  /** Whether it is on this node's disk. */
   boolean isLocal();
 
   /**

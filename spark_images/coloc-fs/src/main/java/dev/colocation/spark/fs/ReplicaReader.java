@@ -83,7 +83,7 @@ public final class ReplicaReader implements Closeable {
         }
       }
       if (absence.isCertain()) {
-        throw new FileNotFoundException("no node has " + file + " any longer. " + Absence.CAUSE + ". Asked: " + told(failures));
+        throw new FileNotFoundException("no node has " + file + " any longer. " + Absence.CAUSE + ". Asked: " + listed(failures));
       }
       if (!worthRetrying || !rounds.waitForAnother()) {
         throw new IOException(message(position, failures, rounds));
@@ -103,10 +103,10 @@ public final class ReplicaReader implements Closeable {
 
   private String message(long position, Map<String, String> failures, Rounds rounds) {
     return "no replica of " + file + " could be read at position " + position + ". " + rounds.tried() + ": "
-        + told(failures) + ". See the group's unstable buckets: kubectl get colocationgroups -o wide";
+        + listed(failures) + ". See the group's unstable buckets: kubectl get colocationgroups -o wide";
   }
 
-  private static String told(Map<String, String> failures) {
+  private static String listed(Map<String, String> failures) {
     return failures.entrySet().stream()
         .map(failure -> failure.getKey() + ": " + failure.getValue())
         .collect(Collectors.joining("; "));
@@ -158,8 +158,8 @@ public final class ReplicaReader implements Closeable {
   }
 
   /**
-   * Collects what was said of one file. Where every place says that it has none, the file is gone, which another attempt does not
-   * change; while one is away, nobody knows.
+   * Collects the answers about one file. If every place answers that it has none, the file is gone, which another attempt does not
+   * change; while one place is away, that is unknown.
    */
   static final class Absence {
     /** For error messages: why files go, and what to do. */

@@ -15,8 +15,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * The {@code fs.coloc.*} configuration. Spark sends the session's values with each plan, so executors see what the driver
- * was told, without asking anyone. Which files hold credentials is not a session's to say: see {@link CredentialFile}.
+ * The {@code fs.coloc.*} configuration. Spark sends the session's values with each plan, so executors have the driver's
+ * settings without asking. Sessions cannot name the files of credentials: see {@link CredentialFile}.
  */
 public final class Settings {
   /** The class of {@code fs.coloc.impl}. */
@@ -92,7 +92,7 @@ public final class Settings {
     return CredentialFile.AUTHORITY.in(configuration);
   }
 
-  /** The node of this JVM; empty when nobody says it, as on drivers. */
+  /** The node of this JVM; empty if it is not configured, as on drivers. */
   public String node() {
     String ofThisPod = System.getenv(SuspectedCopies.NODE_VARIABLE);
     return configuration.getTrimmed(NODE, ofThisPod == null ? "" : ofThisPod);
@@ -114,7 +114,7 @@ public final class Settings {
   }
 
   /**
-   * The group of a table; {@link Group#UNKNOWN} when nobody told it.
+   * The group of a table; {@link Group#UNKNOWN} if it is not configured.
    *
    * @throws IOException when the configured value is not what the catalog writes
    */

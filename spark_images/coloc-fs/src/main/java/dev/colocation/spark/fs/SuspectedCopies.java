@@ -45,7 +45,7 @@ public final class SuspectedCopies {
     return ordered;
   }
 
-  /** Lets this node's agent look at a file that could not be read from the disk; nobody waits for it. */
+  /** Lets this node's agent look at a file that could not be read from the disk; no one waits for the answer. */
   static void reportUnreadable(List<Replica> copies) {
     ofNode(copies, System.getenv(NODE_VARIABLE)).ifPresent(copy -> CompletableFuture.runAsync(() -> isWhole(copy)));
   }

@@ -13,7 +13,7 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * Judges the options of a statement by {@code options.json}. Spark takes any option and drops what nobody reads; an option that
+ * Judges the options of a statement by {@code options.json}. Spark takes any option and drops those that are not read; an option that
  * would have chosen rows must not be dropped, so what is not in the table is refused, too.
  */
 public final class KnownOptions {
@@ -60,12 +60,12 @@ public final class KnownOptions {
     if (option.done().contains(way) || option.passed().contains(way)) {
       return Optional.empty();
     }
-    List<String> told = new ArrayList<>();
+    List<String> advice = new ArrayList<>();
     if (!option.done().isEmpty()) {
-      told.add("it is of " + option.done().stream().map(Way::label).collect(Collectors.joining(" and ")));
+      advice.add("it is of " + option.done().stream().map(Way::label).collect(Collectors.joining(" and ")));
     }
-    told.add(option.instead().isEmpty() && option.done().isEmpty() ? "leave it out" : option.instead());
-    String instead = told.stream().filter(words -> !words.isEmpty()).collect(Collectors.joining("; "));
+    advice.add(option.instead().isEmpty() && option.done().isEmpty() ? "leave it out" : option.instead());
+    String instead = advice.stream().filter(words -> !words.isEmpty()).collect(Collectors.joining("; "));
     return Optional.of("option '" + option.spelling(given) + "' is not taken by " + way.label() + ": " + instead);
   }
 

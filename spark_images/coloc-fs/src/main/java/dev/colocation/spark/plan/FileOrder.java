@@ -49,7 +49,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * How to read a bucket's files so that its rows come in a wanted order.
  *
- * <p>A file lies in one partition, so the partition columns are constant in it, and its rows are sorted by the table's sort
+ * <p>A file is in one partition, so the partition columns are constant in it, and its rows are sorted by the table's sort
  * columns. Files are taken in the order of the partition columns that the wanted order begins with ({@code leading}); files
  * that these do not tell apart are merged by the columns that follow ({@code merged}), if there are such files.
  *
@@ -71,7 +71,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
     return together > 1;
   }
 
-  /** The order's files, when the table's manifest says that they are sorted so; empty when nothing is known. */
+  /** The order's files, when the table's manifest records that order; empty when nothing is known. */
   static Optional<FileOrder> of(FileSourceScanExec scan, List<AttributeReference> wanted) {
     HadoopFsRelation relation = scan.relation();
     if (!scan.bucketedScan() || scan.optionalNumCoalescedBuckets().isDefined() || !ColocPath.isRootOf(relation)

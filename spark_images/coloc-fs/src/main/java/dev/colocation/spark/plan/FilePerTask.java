@@ -30,7 +30,7 @@ public final class FilePerTask extends Rule<LogicalPlan> {
   static final String OPEN_COST = "spark.sql.files.openCostInBytes";
 
   /**
-   * What a twin says whatever its session says. To open a file costs more than a task's files may have together ({@code
+   * Settings of a twin, whatever its session has. To open a file costs more than a task's files may have together ({@code
    * spark.sql.files.maxPartitionBytes}); files are listed on the driver, from the manifest, with their locations.
    */
   private static final Map<String, String> OWN =
@@ -46,7 +46,7 @@ public final class FilePerTask extends Rule<LogicalPlan> {
     return UnknownSpark.orAsPlanned(plan, analyzed -> analyzed.resolveOperatorsUp(new Relations()));
   }
 
-  /** The session that relations of ours are of, with all that the query's session says by now. */
+  /** The session of our relations, with all current settings of the query's session. */
   public static SparkSession session() {
     SparkSession session = SparkSession.active();
     if (ALL_TWINS.contains(session)) {

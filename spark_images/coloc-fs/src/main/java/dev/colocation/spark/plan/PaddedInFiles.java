@@ -21,8 +21,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Spark pads the values of CHAR columns in every query, which hides that rows are bucketed by them. Where the table's manifest says
- * that files hold padded values, there is nothing to pad.
+ * Spark pads the values of CHAR columns in every query, which hides that rows are bucketed by them. Where the table's manifest
+ * records that files hold padded values, there is nothing to pad.
  */
 public final class PaddedInFiles extends Rule<LogicalPlan> {
   /** Option of a relation: lengths of its CHAR columns whose values are padded, by names in files, as JSON. */

@@ -55,7 +55,7 @@ final class SortedAggregateCode {
     groupKeys = each(plain.groupingExpressions(), key -> value(type(key), "groupKey"));
     buffers = each(plain.aggregateExpressions(), function ->
         each(function(function).initialValues(), this::buffer));
-    // First, because whoever refers to a variable afterwards would take over the code that it still has.
+    // First, because code that refers to a variable afterwards would take over the code that it still has.
     empty = function("emptyBuffers", operator.evaluateVariables(sequence(flat(buffers))));
     giveOut = giveOutFunction();
   }

@@ -30,7 +30,7 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.math.Ordering;
 
 /**
- * A bucketed scan whose partitions come sorted, as {@link FileOrder} says. It stands for the scan, which it reads through, so
+ * A bucketed scan whose partitions come in the order of a {@link FileOrder}. It stands for the scan, which it reads through, so
  * that pruning, pushed filters, locations and metrics are Spark's.
  */
 public final class SortedBucketScanExec extends SparkPlan {

@@ -37,7 +37,7 @@ final class SortedInput {
     return sorted(plan, order, FileOrder::of);
   }
 
-  /** The plan with its rows in some order of all these columns, which its {@code outputOrdering} says. */
+  /** The plan with its rows in some order of all these columns, which is its {@code outputOrdering}. */
   static Optional<SparkPlan> grouped(SparkPlan plan, List<AttributeReference> columns) {
     return sorted(plan, columns, (scan, wanted) ->
         FileOrder.inAnyOrder(scan, wanted).filter(found -> found.together() <= MAX_GROUPED_FILES));

@@ -5,7 +5,7 @@ import java.util.function.UnaryOperator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** A fork of Spark, or a version that nobody has tried, whose planner has other classes than ours was compiled against. */
+/** A fork of Spark, or an untested version, whose planner has other classes than ours was compiled against. */
 public final class UnknownSpark {
   private static final Logger LOG = LoggerFactory.getLogger(UnknownSpark.class);
 

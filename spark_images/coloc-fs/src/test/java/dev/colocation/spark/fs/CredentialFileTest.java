@@ -32,6 +32,6 @@ final class CredentialFileTest {
   void whatASessionMayNotSay() {
     String refusal = CredentialFile.AUTHORITY.refusal("/theirs", "/ours");
     assertTrue(refusal.startsWith("spark.colocation.caFile='/theirs' of this session is not allowed; only the application's "
-        + "configuration says which file is read, here '/ours'. RESET spark.colocation.caFile"), refusal);
+        + "configuration names the file that is read, here '/ours'. RESET spark.colocation.caFile"), refusal);
   }
 }
