@@ -104,7 +104,7 @@ class DamageChecks:
         known = self._known.get((table, path))
         if known is not None and time.monotonic() < known[0] + REMEMBERED_SECONDS:
             return known[1]
-        damaged = await self._node.run_work(self._check, table, path)
+        damaged = await self._node.working.run(self._check, table, path)
         self._known[table, path] = (time.monotonic(), damaged)
         if len(self._known) > MAX_REMEMBERED:
             self._known.popitem(last=False)

@@ -12,16 +12,14 @@ from colocation.model.agent import MAX_BYTES_AT_ONCE, FilePublished, FilesReques
 from colocation.model.conditions import Reason
 from colocation.model.file_transfer import content_frame, failure_frame, sha256_of_content_digest
 from colocation.model.table_manifest import MAX_MANIFEST_BYTES
-from colocation.storage.errors import UNREADABLE_MEDIUM, FileChanged, FileCorrupt, NotHeld, StorageError
+from colocation.storage.errors import FileChanged, NotHeld, StorageError
 from colocation.storage.incoming import IncomingFile
-from colocation.storage.ledger import LedgerEntry
 from colocation.storage.paths import TablePath, sha256_of_manifest_path
-from colocation.storage.publish import is_published, publish_once, wanted_content
+from colocation.storage.publish import is_published, publish_once
 from colocation.storage.root import UPLOADS
-from colocation.storage.verification import UNREADABLE, content_of
 
 from .http_messages import FileTarget, Refusal, file_target, parsed_body, refusal_of
-from .node_state import NodeState
+from .node_state import NodeState, TableRequest
 from .quotas import Reservation
 
 UPLOAD_BLOCK_BYTES = 1 << 20
@@ -37,22 +35,23 @@ ANSWER_BLOCK_BYTES = 1 << 19
 """Of several small files in one answer."""
 
 
-async def put_file(node: NodeState, request: web.Request, user: str, target: FileTarget) -> web.Response:
+async def put_file(request: TableRequest, path: str) -> web.Response:
     """Receive, verify and publish a file."""
+    node, target = request.node, FileTarget(request.table, path)
     _check_disk(node)
     max_bytes = node.settings.max_file_bytes
     if sha256_of_manifest_path(target.path) is not None:
         max_bytes = min(max_bytes, MAX_MANIFEST_BYTES)
-    length = _announced_length(request, max_bytes)
-    sha256 = _announced_digest(request)
+    length = _announced_length(request.http, max_bytes)
+    sha256 = _announced_digest(request.http)
     namespace = target.table.namespace
-    async with node.uploads.turn(user), node.uploads_to_namespace.turn(f"namespace {namespace}"):
+    async with node.uploads.turn(request.user), node.uploads_to_namespace.turn(f"namespace {namespace}"):
         question = node.conversation.question
         if question is not None and str(target.table) not in question.tables:
-            await node.run_write(_check_new_folder, node, target.table, question.tables)
+            await node.writing.run(_check_new_folder, node, target.table, question.tables)
         with node.transfer(), node.room.keep(namespace, length) as reservation:
-            arriving = _received_blocks(request, length)
-            if await node.run_write(is_published, node.root, target.table, target.path, sha256):
+            arriving = _received_blocks(request.http, length)
+            if await node.writing.run(is_published, node.root, target.table, target.path, sha256):
                 async for _ in arriving:
                     pass  # read to its end, so that the connection can be used again
                 created = False
@@ -114,21 +113,21 @@ async def _receive(
     node: NodeState, arriving: AsyncIterator[bytes], reservation: Reservation, target: FileTarget, sha256: str
 ) -> bool:
     """Receive into ``.incoming`` and publish; whether the file is new."""
-    incoming = await node.run_write(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
+    incoming = await node.writing.run(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
     published = False
     with incoming:
         try:
             async for block in arriving:
-                await node.run_write(incoming.write, block)
+                await node.writing.run(incoming.write, block)
                 reservation.arrived(len(block))
                 node.metrics.received_bytes.inc(len(block))
-            published = await node.run_write(
+            published = await node.writing.run(
                 publish_once, node.root, target.table, target.path, incoming, sha256, node.inventory.expected_sha256
             )
             if published:
                 node.strays.add(target.table)
         finally:
-            await node.run_write(incoming.discard)
+            await node.writing.run(incoming.discard)
     return published
 
 
@@ -182,44 +181,39 @@ def _announced_digest(request: web.Request) -> str:
 
 
 async def get_files(
-    node: NodeState,
-    request: web.Request,
-    user: str,
-    table: TablePath,
-    check: Callable[[Iterable[str]], None],
-    pace: Callable[[int], Awaitable[None]] | None = None,
+    request: TableRequest, check: Callable[[Iterable[str]], None], pace: Callable[[int], Awaitable[None]] | None = None
 ) -> web.StreamResponse:
     """Send several small files in one answer; a file that cannot be sent is reported in its place.
 
     ``check`` refuses files that the caller may not have although they may have the table; ``pace`` waits until so many
     bytes may be sent.
     """
-    asked = await parsed_body(request, FilesRequest)
+    node = request.node
+    asked = await parsed_body(request.http, FilesRequest)
     check(asked.paths)
-    targets = [file_target((*table, *path.split("/"))) for path in asked.paths]
+    targets = [file_target((*request.table, *path.split("/"))) for path in asked.paths]
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
-    async with node.batches.turn(user):
+    async with node.batches.turn(request.user):
         with node.transfer():
-            await _send_frames(node, request, response, user, targets, pace)
+            await _send_frames(request, response, targets, pace)
     await response.write_eof()
     return response
 
 
 async def _send_frames(
-    node: NodeState,
-    request: web.Request,
+    request: TableRequest,
     response: web.StreamResponse,
-    user: str,
     targets: list[FileTarget],
     pace: Callable[[int], Awaitable[None]] | None,
 ) -> None:
-    await response.prepare(request)
+    node = request.node
+    await response.prepare(request.http)
     while targets:
-        block = await node.run(_frames, node, targets)
+        block = await node.reading.run(_frames, node, targets)
         if pace is not None:
             await pace(len(block))
         await response.write(block)
-        node.metrics.count_sent(user, len(block))
+        node.metrics.count_sent(request.user, len(block))
 
 
 def _frames(node: NodeState, targets: list[FileTarget]) -> bytes:
@@ -247,7 +241,7 @@ def _frame(node: NodeState, target: FileTarget) -> bytes:
 
 
 def _small_content(node: NodeState, target: FileTarget) -> bytes:
-    descriptor, entry = open_verified(node, target)
+    descriptor, entry = node.inventory.open_verified(*target)
     try:
         if entry.identity.bytes > MAX_BYTES_AT_ONCE:
             message = f"{entry.identity.bytes} bytes; at once with others at most {MAX_BYTES_AT_ONCE}; ask for it alone"
@@ -258,28 +252,3 @@ def _small_content(node: NodeState, target: FileTarget) -> bytes:
         return content
     finally:
         os.close(descriptor)
-
-
-def open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry]:
-    """Open a file and return its content's entry; a file known to be wrong is not served."""
-    try:
-        descriptor = node.root.open_file(*target)
-    except OSError as error:
-        if error.errno not in UNREADABLE_MEDIUM:
-            raise
-        raise _corrupt(node, target, UNREADABLE) from error
-    try:
-        entry = content_of(node.root, target.table, target.path, descriptor)
-        wanted = wanted_content(target.table, target.path, node.inventory.expected_sha256)
-        if entry.sha256 == UNREADABLE or (wanted is not None and wanted != entry.sha256):
-            raise _corrupt(node, target, entry.sha256)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor, entry
-
-
-def _corrupt(node: NodeState, target: FileTarget, sha256: str) -> FileCorrupt:
-    """The error for a damaged file, which is moved out of the readers' path."""
-    node.inventory.table(target.table).set_aside_if_damaged(target.path)
-    return FileCorrupt(f"{target.path} is damaged: its content is {sha256}; ask another replica")

@@ -44,7 +44,7 @@ async def inventory(node: NodeState, request: web.Request) -> web.Response:
     taken = node.conversation.take(asked)
     node.bell.ring()  # ends an older held question
     if taken.differing:
-        await node.run_report(node.folders.prepare, taken.differing)
+        await node.reporting.run(node.folders.prepare, taken.differing)
     for ended in taken.running:
         await asyncio.shield(asyncio.wrap_future(ended))
     since = _revision_of(request.headers.get("If-None-Match"), node.conversation.instance)
@@ -75,7 +75,7 @@ async def _held(node: NodeState, question: Question, since: int | None, wait_sec
         left_seconds = 0.0 if node.stopping else ends_at - now
         if now >= not_before or left_seconds <= 0:
             try:
-                report = await node.run_report(node.answers.answer, question, since)
+                report = await node.reporting.run(node.answers.answer, question, since)
             except Superseded:
                 _check_replaced(node, question, has_looked)
                 return None
@@ -108,7 +108,7 @@ def _check_replaced(node: NodeState, question: Question, has_looked: bool) -> No
 
 
 async def _answered_alone(node: NodeState, request: web.Request, single: OldInventoryRequest) -> web.Response:
-    report = await node.run_report(node.answers.unasked, single.tables, True)
+    report = await node.reporting.run(node.answers.unasked, single.tables, True)
     rounded = report.free_bytes // FREE_BYTES_STEP * FREE_BYTES_STEP
     lasting = report.model_copy(update={"uptime_seconds": 0.0, "term": 0, "free_bytes": rounded})
     revision = hashlib.sha256(lasting.model_dump_json().encode()).hexdigest()

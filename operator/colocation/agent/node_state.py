@@ -5,7 +5,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
+
+from aiohttp import web
 
 from colocation.common.waiting import set_within
 from colocation.model.agent import AgentReport
@@ -13,6 +16,7 @@ from colocation.model.conditions import Reason
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.memory_limits import ManifestRoom
+from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 
 from .conversation import Conversation
@@ -72,8 +76,31 @@ class NamespaceFolders:
                 self._ready.add(namespace)
 
 
+class Threads:
+    """Threads for one kind of work, so that it delays no other kind. ``count`` functions run at a time."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._pool = ThreadPoolExecutor(count, name)
+
+    async def run(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Call a function in one of the threads."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: function(*args, **kwargs))
+
+    def close(self) -> None:
+        """Wait for the running functions, and cancel the others."""
+        self._pool.shutdown(cancel_futures=True)
+
+
 class NodeState:
-    """What the handlers share. File I/O runs in threads, never on the event loop."""
+    """What the handlers share. File I/O runs in threads, never on the event loop.
+
+    Threads by kind of work: ``reading``; ``writing`` uploads, so that a disk with slow writes delays no read;
+    ``working`` for what may take minutes; ``verifying`` tables, and ``verifying_deeply``; ``reporting``, one thread, so
+    that reports wait for each other and not for transfers.
+    """
 
     def __init__(self, settings: Settings, root: DataRoot, metrics: Metrics) -> None:
         self.settings = settings
@@ -96,16 +123,12 @@ class NodeState:
         self._other_transfers = 0
         self.reads = RunningReads(metrics, self._note_running)
         self.clone_pace = CloneReadBudget(settings.clone_mib_per_second)
-        self._read_threads = ThreadPoolExecutor(READ_THREADS, "read")
-        self._write_threads = ThreadPoolExecutor(WRITE_THREADS, "write")
-        self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
-        self._verify_threads = ThreadPoolExecutor(VERIFY_THREADS, "verify")
-        self._deep_thread = ThreadPoolExecutor(MAX_DEEP_VERIFICATIONS, "deep")
-        self._report_thread = ThreadPoolExecutor(1, "report")
-        self._pools = (
-            self._read_threads, self._write_threads, self._work_threads, self._verify_threads, self._deep_thread,
-            self._report_thread,
-        )  # fmt: skip
+        self.reading = Threads("read", READ_THREADS)
+        self.writing = Threads("write", WRITE_THREADS)
+        self.working = Threads("work", WORK_THREADS)
+        self.verifying = Threads("verify", VERIFY_THREADS)
+        self.verifying_deeply = Threads("deep", MAX_DEEP_VERIFICATIONS)
+        self.reporting = Threads("report", 1)
         self.room = Room(settings.node, root, settings.disk_headroom_fraction)
         self.uploads = Turns("uploads", MAX_UPLOADS_OF_ACCOUNT, MAX_WAITING_UPLOADS, UPLOAD_WAIT_SECONDS)
         self.uploads_to_namespace = Turns(
@@ -122,8 +145,10 @@ class NodeState:
 
     def close(self) -> None:
         """Wait for the threads' running calls."""
-        for threads in self._pools:
-            threads.shutdown(cancel_futures=True)
+        for threads in (
+            self.reading, self.writing, self.working, self.verifying, self.verifying_deeply, self.reporting
+        ):  # fmt: skip
+            threads.close()
 
     def stop_holding(self) -> None:
         """Answer the held questions, and hold no more."""
@@ -152,42 +177,6 @@ class NodeState:
         self.stop_holding()
         await set_within(self._idle, seconds)
 
-    async def run(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
-        """Call a function that reads files, in a thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._read_threads, lambda: function(*args, **kwargs))
-
-    async def run_write(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
-        """As ``run``, for uploads: a disk with slow writes delays no read."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._write_threads, lambda: function(*args, **kwargs))
-
-    async def run_work(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
-        """As ``run``, for work that may take minutes: it delays neither reads nor uploads."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._work_threads, lambda: function(*args, **kwargs))
-
-    async def run_verification(
-        self, deep: bool, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
-        """As ``run_work``, to verify tables: deeply, or only files that were not hashed yet."""
-        loop = asyncio.get_running_loop()
-        threads = self._deep_thread if deep else self._verify_threads
-        return await loop.run_in_executor(threads, lambda: function(*args, **kwargs))
-
-    async def run_report(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
-        """As ``run``, in the one thread that makes reports, which wait for each other and not for transfers."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._report_thread, lambda: function(*args, **kwargs))
-
     @contextlib.contextmanager
     def transfer(self) -> Iterator[None]:
         """Counts a file being received, or files sent without the front."""
@@ -210,3 +199,13 @@ class NodeState:
         """The report without tables."""
         report = self.answers.unasked((), with_tables=False)
         return report.model_copy(update={"active_transfers": self.active_transfers})
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """A request on one table by the account ``user``."""
+
+    node: NodeState
+    http: web.Request
+    user: str
+    table: TablePath

@@ -23,7 +23,6 @@ from colocation.storage.ledger import FileIdentity, LedgerEntry, identity_of
 from colocation.storage.paths import TablePath
 
 from .access import Gate
-from .file_requests import open_verified
 from .front_configuration import COLD_PREFIX, DISK_PREFIX, PEER_HEADER, REQUEST_HEADER
 from .http_messages import EXPECTED_ERRORS, FileTarget, Refusal, byte_range, decoded_segments, file_target, refusal_of
 from .node_state import NodeState
@@ -111,7 +110,7 @@ class ReadRequests:
             self._gate.check_node(request.headers.get(AGENT_NODE_HEADER))
             self._gate.check_clone(identity, target.table, (target.path,))
             self._node.reads.check(identity.user)
-            entry, in_memory = await self._node.run(self._looked_up, target)
+            entry, in_memory = await self._node.reading.run(self._looked_up, target)
             known = self._remembered(request, target, entry)
             if self._gate.is_clone(identity):
                 await self._node.clone_pace.wait(_sent_bytes(request, known))
@@ -140,7 +139,7 @@ class ReadRequests:
 
     def _looked_up(self, target: FileTarget) -> tuple[LedgerEntry, bool]:
         """In a thread: the file's entry, and whether its beginning is in memory."""
-        descriptor, entry = open_verified(self._node, target)
+        descriptor, entry = self._node.inventory.open_verified(*target)
         try:
             return entry, _is_in_memory(descriptor)
         finally:

@@ -16,7 +16,7 @@ from .authorizer import Access, Identity
 from .damage import DamageChecks
 from .front_configuration import PEER_HEADER
 from .http_messages import EXPECTED_ERRORS, Refusal, decoded_segments, error_response, file_target, refusal_of
-from .node_state import NodeState
+from .node_state import NodeState, TableRequest
 
 Handler = Callable[[], Awaitable[web.StreamResponse]]
 
@@ -100,7 +100,8 @@ class AgentApi:
             case "PUT", "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
                 self._gate.check_clone(identity, target.table, (target.path,))
-                return _on(target.table, "create"), lambda: file_requests.put_file(node, request, identity.user, target)
+                upload = TableRequest(node, request, identity.user, target.table)
+                return _on(target.table, "create"), lambda: file_requests.put_file(upload, target.path)
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), (
                     lambda: table_requests.recycled_schema(node, table_path(namespace, directory), manifest)
@@ -112,7 +113,8 @@ class AgentApi:
     def _table_route(
         self, request: web.Request, identity: Identity, table: TablePath, action: list[str]
     ) -> tuple[Access, Handler]:
-        node, user = self._node, identity.user
+        node = self._node
+        asked = TableRequest(node, request, identity.user, table)
 
         def check(paths: Iterable[str] = ()) -> None:
             self._gate.check_clone(identity, table, paths)
@@ -123,19 +125,19 @@ class AgentApi:
             case "GET", "manifests":
                 return Access("list"), lambda: table_requests.manifests(node, table)
             case "POST", "files":
-                return _on(table, "get"), lambda: file_requests.get_files(node, request, user, table, check, pace)
+                return _on(table, "get"), lambda: file_requests.get_files(asked, check, pace)
             case "POST", "verify":
-                return _on(table, "get"), lambda: table_requests.verify(node, request, user, table)
+                return _on(table, "get"), lambda: table_requests.verify(asked)
             case "POST", "damage":
                 return _on(table, "get"), lambda: self.damage.report(request, table)
             case "POST", "collect":
-                return _on(table, "delete"), lambda: table_requests.collect(node, request, user, table)
+                return _on(table, "delete"), lambda: table_requests.collect(asked)
             case "POST", "recycle":
-                return _on(table, "delete"), lambda: table_requests.recycle(node, request, user, table)
+                return _on(table, "delete"), lambda: table_requests.recycle(asked)
             case "POST", "restore":
-                return _on(table, "delete"), lambda: table_requests.restore(node, request, user, table)
+                return _on(table, "delete"), lambda: table_requests.restore(asked)
             case "POST", "buckets", bucket, "drop":
-                return _on(table, "delete"), lambda: table_requests.drop_bucket(node, request, user, table, bucket)
+                return _on(table, "delete"), lambda: table_requests.drop_bucket(asked, bucket)
         raise _no_such_request(request)
 
 

@@ -29,7 +29,7 @@ from .http_messages import (
     refusal_of,
     validated,
 )
-from .node_state import NodeState
+from .node_state import NodeState, TableRequest
 
 ALL_ACCOUNTS = "all together"
 
@@ -40,9 +40,10 @@ Outcome = TypeVar("Outcome")
 _log = logging.getLogger(__name__)
 
 
-async def verify(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
+async def verify(request: TableRequest) -> web.Response:
     """Report on one manifest of a table after hashing files that were not hashed yet, or (deep) all of them."""
-    body = await parsed_body(request, VerifyRequest)
+    node, table = request.node, request.table
+    body = await parsed_body(request.http, VerifyRequest)
     check_digests((body.manifest,))
 
     def verified() -> TableReport:
@@ -54,99 +55,101 @@ async def verify(node: NodeState, request: web.Request, user: str, table: TableP
         node.root.note_use(table, body.manifest)  # the caller may commit only now
         return report
 
-    turn = node.deep_verifications.turn(ALL_ACCOUNTS) if body.deep else node.verifications.turn(user)
+    turn = node.deep_verifications.turn(ALL_ACCOUNTS) if body.deep else node.verifications.turn(request.user)
+    threads = node.verifying_deeply if body.deep else node.verifying
     async with turn:
-        return answer_of(await node.run_verification(body.deep, verified))
+        return answer_of(await threads.run(verified))
 
 
 async def recycled_schema(node: NodeState, table: TablePath, manifest: str) -> web.Response:
     """The schema of a dropped table."""
     check_digests((manifest,))
-    return answer_of(await node.run_work(folder_manifests.recycled_schema, node.root, table, manifest))
+    return answer_of(await node.working.run(folder_manifests.recycled_schema, node.root, table, manifest))
 
 
 async def manifests(node: NodeState, table: TablePath) -> web.Response:
     """The readable manifests of a table's folder, in its place or in the recycle bin."""
-    return answer_of(await node.run_work(folder_manifests.folder_manifests, node.root, table))
+    return answer_of(await node.working.run(folder_manifests.folder_manifests, node.root, table))
 
 
 async def status(node: NodeState) -> web.Response:
     """Disk, transfers and clones."""
-    return answer_of(await node.run_report(node.status))
+    return answer_of(await node.reporting.run(node.status))
 
 
-async def drop_bucket(node: NodeState, request: web.Request, user: str, table: TablePath, bucket: str) -> web.Response:
+async def drop_bucket(request: TableRequest, bucket: str) -> web.Response:
     """Delete the files of one bucket of a table, without those that a load may yet commit."""
     if not (re.fullmatch(r"[0-9]{1,9}", bucket) and int(bucket) < MAX_BUCKETS):
         raise Refusal(400, "InvalidBucket", f"bucket {bucket!r} is not allowed; allowed: 0 to {MAX_BUCKETS - 1}")
-    body = await _collect_request(request)
+    node, table = request.node, request.table
+    body = await _collect_request(request.http)
     order = Order("drop", table, body.proof, body.manifests, int(bucket))
     live = removal.Live(body.manifests, body.grace_seconds)
     return answer_of(
-        await node.run_work(
-            _performed, node, order, user,
-            lambda: removal.delete_bucket(node.root, node.inventory, table, int(bucket), live),
+        await _perform(
+            request, order, lambda: removal.delete_bucket(node.root, node.inventory, table, int(bucket), live)
         )
-    )  # fmt: skip
+    )
 
 
-async def collect(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
+async def collect(request: TableRequest) -> web.Response:
     """Delete files that no live manifest names."""
-    body = await _collect_request(request)
+    node, table = request.node, request.table
+    body = await _collect_request(request.http)
     order = Order("collect", table, body.proof, body.manifests)
     live = removal.Live(body.manifests, body.grace_seconds)
     return answer_of(
-        await node.run_work(
-            _performed, node, order, user,
-            lambda: removal.collect_garbage(node.root, node.inventory, table, live),
-        )
-    )  # fmt: skip
+        await _perform(request, order, lambda: removal.collect_garbage(node.root, node.inventory, table, live))
+    )
 
 
-async def recycle(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
+async def recycle(request: TableRequest) -> web.Response:
     """Move a dropped table's folder into the recycle bin."""
-    body = await parsed_body(request, RecycleRequest)
+    node, table = request.node, request.table
+    body = await parsed_body(request.http, RecycleRequest)
     order = Order("recycle", table, body.proof)
-    await node.run_work(
-        _performed, node, order, user,
-        lambda: recycling.recycle(node.root, node.inventory, table, body.keep_seconds),
-    )  # fmt: skip
+    await _perform(request, order, lambda: recycling.recycle(node.root, node.inventory, table, body.keep_seconds))
     return web.json_response({})
 
 
-async def restore(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
+async def restore(request: TableRequest) -> web.Response:
     """Give a dropped table's folder to the table that brings it back."""
-    body = await parsed_body(request, RestoreRequest)
+    node, table = request.node, request.table
+    body = await parsed_body(request.http, RestoreRequest)
     successor = table_path(table.namespace, body.directory)
 
     def restored() -> None:
         with node.conversation.restoring(body.term, frozenset({str(table), str(successor)})):
             recycling.restore(node.root, node.inventory, table, successor)
 
-    await node.run_work(restored)
+    await node.working.run(restored)
     node.bell.ring()
     audit(_log, "restore", namespace=table.namespace, directory=table.directory, successor=successor.directory,
-          user=user, term=body.term)  # fmt: skip
+          user=request.user, term=body.term)  # fmt: skip
     return web.json_response({})
 
 
-def _performed(node: NodeState, order: Order, user: str, delete: Callable[[], Outcome]) -> Outcome:
+async def _perform(request: TableRequest, order: Order, delete: Callable[[], Outcome]) -> Outcome:
     """Check an order and perform it, in one thread, even if the caller leaves; log the outcome."""
+    return await request.node.working.run(_performed, request, order, delete)
+
+
+def _performed(request: TableRequest, order: Order, delete: Callable[[], Outcome]) -> Outcome:
     try:
-        with node.conversation.deletion(order):
+        with request.node.conversation.deletion(order):
             outcome = delete()
     except EXPECTED_ERRORS as error:
         refused = isinstance(error, StaleOrder | StaleTerm)
         reason = refusal_of(error).reason
-        _audit(order, user, outcome="refused" if refused else "failed", reason=reason, message=str(error))
+        _audit(order, request.user, outcome="refused" if refused else "failed", reason=reason, message=str(error))
         raise
     except OSError as error:
-        _audit(order, user, outcome="failed", reason="StorageFailed", message=str(error))
+        _audit(order, request.user, outcome="failed", reason="StorageFailed", message=str(error))
         raise
     finally:
-        node.bell.ring()
+        request.node.bell.ring()
     removed = outcome if isinstance(outcome, Removed) else None
-    _audit(order, user, outcome="done", files=removed and removed.files, bytes=removed and removed.bytes)
+    _audit(order, request.user, outcome="done", files=removed and removed.files, bytes=removed and removed.bytes)
     return outcome
 
 

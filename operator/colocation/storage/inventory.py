@@ -4,19 +4,22 @@ Each step is bounded and returns; threads and timing are the agent's (``agent.up
 """
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from colocation.model.agent import TableReference, TableReport
 
-from .errors import EXHAUSTED, all_attempted
+from .errors import EXHAUSTED, UNREADABLE_MEDIUM, FileCorrupt, all_attempted
+from .ledger import LedgerEntry
 from .memory_limits import ManifestRoom
 from .paths import TablePath
+from .publish import wanted_content
 from .report import absent_report
 from .root import DataRoot
 from .table_inventory import StampedReport, TableInventory, path_of
-from .verification import unlimited
+from .verification import UNREADABLE, content_of, unlimited
 
 SCRUB_BATCH_FILES = 100
 
@@ -86,6 +89,34 @@ class Inventory:
     def expected_sha256(self, table: TablePath, path: str) -> str | None:
         """The digest that a live manifest gives for a file, as far as known."""
         return self.table(table).expected_sha256(path)
+
+    def open_verified(self, table: TablePath, path: str) -> tuple[int, LedgerEntry]:
+        """Open a file whose content is right as far as known; the descriptor, and the content's entry.
+
+        Raises:
+            NotHeld: there is no such file.
+            FileCorrupt: it is damaged, and now in the quarantine.
+        """
+        try:
+            descriptor = self._root.open_file(table, path)
+        except OSError as error:
+            if error.errno not in UNREADABLE_MEDIUM:
+                raise
+            raise self._corrupt(table, path, UNREADABLE) from error
+        try:
+            entry = content_of(self._root, table, path, descriptor)
+            wanted = wanted_content(table, path, self.expected_sha256)
+            if entry.sha256 == UNREADABLE or (wanted is not None and wanted != entry.sha256):
+                raise self._corrupt(table, path, entry.sha256)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor, entry
+
+    def _corrupt(self, table: TablePath, path: str, sha256: str) -> FileCorrupt:
+        """The error for a damaged file, which is moved out of the readers' path."""
+        self.table(table).set_aside_if_damaged(path)
+        return FileCorrupt(f"{path} is damaged: its content is {sha256}; ask another replica")
 
     def forget(self, table: TablePath) -> None:
         """Drop what is known of a recycled table."""

@@ -39,9 +39,10 @@ class SlowNode:
     def __init__(self) -> None:
         self.goes_on = asyncio.Event()
         self.checked: list[str] = []
+        self.working = self
 
-    async def run_work(self, check: Callable[..., bool], table: TablePath, path: str) -> bool:
-        """See ``NodeState``."""
+    async def run(self, check: Callable[..., bool], table: TablePath, path: str) -> bool:
+        """See ``Threads``."""
         self.checked.append(table.namespace)
         await self.goes_on.wait()
         return False
