@@ -26,8 +26,8 @@ class KnownTable:
 
     Attributes:
         group: its colocation group, ``<namespace>/<name>``; empty = none.
-        bucketed: whether Spark was told of its buckets.
-        reason: why not; or, for a bucketed table, what qualifies that. Empty = nothing to say.
+        bucketed: whether Spark reads it by its buckets.
+        reason: why not; or, for a bucketed table, what qualifies that. Empty = none.
     """
 
     name: str

@@ -100,7 +100,7 @@ class PlanNode:
 
     @property
     def redistributes(self) -> bool:
-        """Whether a row's bucket says nothing about its partition from here on."""
+        """Whether a row's bucket no longer determines its partition from here on."""
         return self.is_shuffle or self.name in INTERNAL_SHUFFLES or self.name in PARTITION_MERGES
 
     def walk(self) -> Iterator["PlanNode"]:

@@ -36,7 +36,7 @@ MARKS_OF_TABLES = {
     "metadata/*.metadata.json": "iceberg",
     "../metadata/*.metadata.json": "iceberg",
 }
-"""What lies in the folder of a table of another format, or beside its data folder."""
+"""Files in the folder of a table of another format, or next to its data folder."""
 INSTEAD = {
     "iceberg": "Use --format iceberg --from CATALOG.NAMESPACE.TABLE, the table's name in a catalog that "
     "--set spark.sql.catalog.CATALOG=… configures (a path does not say which of its files are current)",
@@ -105,7 +105,7 @@ def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> Non
         try:
             found = pattern.getFileSystem(configuration).globStatus(pattern)
         except Py4JJavaError:
-            return  # whoever reads says why the path cannot be read
+            return  # the read that follows reports why the path cannot be read
         if found:
             raise ValueError(
                 f"{path} is the folder of a table of {kind}; read as {format_name} it would also give rows that were "
@@ -114,7 +114,7 @@ def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> Non
 
 
 def load_rows(rows: DataFrame, options: argparse.Namespace) -> LoadResult:
-    """Load what was read, as the command line says.
+    """Load the rows that were read, by the command line's options.
 
     Raises:
         ValueError: the rows lack columns of the table; nothing was written.

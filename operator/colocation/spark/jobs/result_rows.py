@@ -67,7 +67,7 @@ def _one_after_the_other(pieces: "RDD[bytes]") -> Iterator[bytes]:
 
 
 def has_few_rows(df: DataFrame) -> bool:
-    """Whether the plan says that there are few: a LIMIT, an aggregate over everything, a command's answer."""
+    """Whether the plan shows that there are few: a LIMIT, an aggregate over everything, a command's answer."""
     plan: Any = df._jdf
     most = plan.queryExecution().optimizedPlan().maxRows()
     return bool(most.isDefined() and most.get() <= FEW_ROWS) or bool(df.isLocal())

@@ -1,7 +1,6 @@
 """The driver's side of a statement's result: one reader fetches it, chunk by chunk, through a port-forward.
 
-Nothing of the rows is printed, and no more than one chunk is held. A reader that does not come, or comes no more, ends
-the job.
+No row is printed, and at most one chunk is held. The job ends if the reader does not come, or stops coming.
 """
 
 import sys
@@ -16,9 +15,9 @@ from typing import Any
 from colocation.model.driver_output import RESULT_PORT, chunk_path, is_token
 
 READER_SECONDS = 600.0
-"""How long the driver keeps a chunk that nobody fetches: a reader whose output is a pager may be slow."""
+"""How long the driver keeps a chunk that is not fetched: a reader whose output is a pager may be slow."""
 FAREWELL_SECONDS = 10.0
-"""How long the driver waits to hear that the last chunk, which was fetched, has arrived."""
+"""How long the driver waits until the reader confirms the last chunk."""
 HOLD_SECONDS = 1.0
 """How long a request waits for its chunk; then the reader asks again, and sees in between how the job goes on."""
 IDLE_SECONDS = 60.0
@@ -26,7 +25,7 @@ IDLE_SECONDS = 60.0
 
 
 class NoReader(Exception):
-    """Nobody fetches the result."""
+    """The result is not fetched."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -40,7 +39,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class ResultServer:
-    """Serves one result to whoever has the token, on this machine's loopback, as ``with ResultServer(digest) as …``.
+    """Serves one result to the holder of the token, on this machine's loopback: ``with ResultServer(digest) as …``.
 
     Raises:
         OSError: the port is taken.
@@ -132,7 +131,7 @@ class ResultServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """``GET /v1/result/<number>`` with the token: 200 the chunk, 202 not yet, 204 there are no more."""
+    """``GET /v1/result/<number>`` with the token: 200 the chunk, 202 not yet, 204 there is none after it."""
 
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS

@@ -20,7 +20,7 @@ MODES: tuple[Mode, ...] = ("append", "overwrite", "overwrite-partitions")
 
 @dataclass(frozen=True)
 class Substitute:
-    """Copies that lie elsewhere than the map says, until the operator has made those of the map.
+    """Copies on other nodes than those of the map, until the operator has made the map's.
 
     Attributes:
         bucket: whose files they are.

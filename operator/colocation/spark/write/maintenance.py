@@ -76,8 +76,8 @@ def compact(
 ) -> CompactionResult:
     """Merge the files of each bucket and partition that has more than one. Readers see the same rows all the time.
 
-    Loads may go on meanwhile: an append stays beside the merged files; after an overwrite of what was read the
-    compaction has lost.
+    Loads may go on meanwhile: an append stays in addition to the merged files; after an overwrite of what was read the
+    compaction fails.
 
     Args:
         spark: a session with ``spark_conf()``'s configuration.
@@ -88,7 +88,7 @@ def compact(
 
     Raises:
         PySparkException: as for ``load``; a column that is no partition column; files that hold other
-            rows than the manifest says (``RowsDiffer``): nothing was changed.
+            rows than in the manifest (``RowsDiffer``): nothing was changed.
     """
     return CompactionResult(**_call(spark, catalog, "compact", table, namespace, _partitions(partitions)))
 
@@ -103,7 +103,7 @@ def drop_partitions(
     """Drop partitions with all their rows. A partition that is not there is no error, so it can be repeated.
 
     Rows that are loaded into such a partition before the commit go too, as with SQL's DROP PARTITION. Older snapshots
-    keep the rows as long as the table's ``retention`` says.
+    keep the rows for the table's ``retention``.
 
     Args:
         spark: a session with ``spark_conf()``'s configuration.
@@ -127,7 +127,7 @@ def roll_back(
 ) -> RollBackResult:
     """Make an older snapshot's rows the table's again, by a new commit that writes no rows.
 
-    The rows that it replaces stay readable as the table's ``retention`` says, so a roll back can be rolled back.
+    The rows that it replaces stay readable for the table's ``retention``, so a roll back can be rolled back.
     Columns stay as the table has them now.
 
     Args:
