@@ -1,16 +1,16 @@
 package dev.colocation.spark;
 
-import dev.colocation.spark.fs.AgentAddresses.AgentAddress;
 import dev.colocation.spark.fs.AgentAddresses;
+import dev.colocation.spark.fs.AgentAddresses.AgentAddress;
 import dev.colocation.spark.fs.AgentHttp;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.ExecutorHosts.ColocFileStatus;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
+import dev.colocation.spark.fs.Replica;
 import dev.colocation.spark.fs.Replica.LocalReplica;
 import dev.colocation.spark.fs.Replica.RemoteReplica;
-import dev.colocation.spark.fs.Replica;
 import dev.colocation.spark.fs.ReplicaInputStream;
 import dev.colocation.spark.fs.ReplicaReader;
 import dev.colocation.spark.fs.Settings;

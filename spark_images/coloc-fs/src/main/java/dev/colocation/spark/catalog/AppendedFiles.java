@@ -2,7 +2,7 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.StreamOffset.Position;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.Snapshot;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -22,7 +22,7 @@ final class AppendedFiles {
 
   /** Files of a snapshot: their lengths by their paths. */
   interface Manifests {
-    SortedMap<String, Long> files(TableObject.Snapshot snapshot);
+    SortedMap<String, Long> files(Snapshot snapshot);
   }
 
   /** How many of a commit's files a batch takes. */
@@ -40,7 +40,7 @@ final class AppendedFiles {
   record Batch(Position end, List<String> paths, long bytes) {}
 
   private final String table;
-  private final List<TableObject.Snapshot> kept;
+  private final List<Snapshot> kept;
   private final Manifests manifests;
   private final boolean skipsChanges;
 
@@ -51,7 +51,7 @@ final class AppendedFiles {
    * @param kept its snapshots, the oldest first
    * @param skipsChanges whether commits that remove rows are passed over, with what they add
    */
-  AppendedFiles(String table, List<TableObject.Snapshot> kept, Manifests manifests, boolean skipsChanges) {
+  AppendedFiles(String table, List<Snapshot> kept, Manifests manifests, boolean skipsChanges) {
     this.table = table;
     this.kept = kept;
     this.manifests = manifests;
@@ -66,15 +66,15 @@ final class AppendedFiles {
   Batch after(Position begin, Share share) {
     Taken taken = new Taken(begin);
     if (begin.files() != StreamOffset.ALL) {
-      TableObject.Snapshot snapshot = snapshot(begin);
+      Snapshot snapshot = snapshot(begin);
       SortedMap<String, Long> files = begin.isWhole() ? manifests.files(snapshot) : appendedBy(snapshot, begin.snapshot() - 1);
       if (!taken.take(snapshot, begin, files, share)) {
         return taken.batch();
       }
     }
-    Optional<TableObject.Snapshot> next = next(taken.end);
+    Optional<Snapshot> next = next(taken.end);
     while (next.isPresent()) {
-      TableObject.Snapshot snapshot = next.get();
+      Snapshot snapshot = next.get();
       SortedMap<String, Long> before = before(taken.end);
       SortedMap<String, Long> files = new TreeMap<>(manifests.files(snapshot));
       boolean isAppend = !snapshot.operation().equals(COMPACTION) && files.keySet().containsAll(before.keySet());
@@ -87,7 +87,7 @@ final class AppendedFiles {
         requireSkipped(snapshot);
         files.clear();
       }
-      Position start = new Position(snapshot.id(), snapshot.manifest(), 0, false);
+      Position start = new Position(snapshot.id(), snapshot.manifestSha256(), 0, false);
       if (!taken.take(snapshot, start, files, share)) {
         return taken.batch();
       }
@@ -101,7 +101,7 @@ final class AppendedFiles {
     if (end.snapshot() > 0) {
       snapshot(end);
     }
-    List<TableObject.Snapshot> until = kept.stream().filter(one -> one.id() <= end.snapshot()).toList();
+    List<Snapshot> until = kept.stream().filter(one -> one.id() <= end.snapshot()).toList();
     Batch found = new AppendedFiles(table, until, manifests, skipsChanges).after(begin, (snapshot, behind, files) ->
         snapshot < end.snapshot() || end.files() == StreamOffset.ALL ? files.size() : (int) (end.files() - behind));
     if (!found.end().equals(end)) {
@@ -112,7 +112,7 @@ final class AppendedFiles {
   }
 
   /** The files that a kept commit appended. */
-  private SortedMap<String, Long> appendedBy(TableObject.Snapshot snapshot, long predecessor) {
+  private SortedMap<String, Long> appendedBy(Snapshot snapshot, long predecessor) {
     SortedMap<String, Long> files = new TreeMap<>(manifests.files(snapshot));
     if (predecessor > 0) {
       files.keySet().removeAll(manifests.files(kept.stream().filter(one -> one.id() == predecessor).findFirst()
@@ -126,28 +126,28 @@ final class AppendedFiles {
   }
 
   /** The snapshot of a position. */
-  private TableObject.Snapshot snapshot(Position position) {
-    TableObject.Snapshot found = kept.stream().filter(one -> one.id() == position.snapshot()).findFirst()
+  private Snapshot snapshot(Position position) {
+    Snapshot found = kept.stream().filter(one -> one.id() == position.snapshot()).findFirst()
         .orElseThrow(() -> notKept(position.snapshot()));
-    if (!found.manifest().equals(position.manifest())) {
+    if (!found.manifestSha256().equals(position.manifest())) {
       throw new ColocationException("table " + table + " has another snapshot " + found.id() + " than the one that the stream has "
           + "read, as after a restore of etcd. Begin with a new checkpoint").unchecked();
     }
     return found;
   }
 
-  private Optional<TableObject.Snapshot> next(Position position) {
+  private Optional<Snapshot> next(Position position) {
     if (position.snapshot() > 0) {
       snapshot(position);
     }
-    Optional<TableObject.Snapshot> next = kept.stream().filter(one -> one.id() > position.snapshot()).findFirst();
+    Optional<Snapshot> next = kept.stream().filter(one -> one.id() > position.snapshot()).findFirst();
     next.filter(found -> found.id() != position.snapshot() + 1).ifPresent(found -> {
       throw notKept(position.snapshot() + 1);
     });
     return next;
   }
 
-  private void requireSkipped(TableObject.Snapshot snapshot) {
+  private void requireSkipped(Snapshot snapshot) {
     if (!skipsChanges && !snapshot.operation().equals(COMPACTION)) {
       throw new ColocationException("NotAnAppend: snapshot " + snapshot.id() + " of table " + table + " ("
           + (snapshot.operation().isEmpty() ? "by an unknown operation" : snapshot.operation())
@@ -176,7 +176,7 @@ final class AppendedFiles {
     }
 
     /** Whether all files of the commit were taken. */
-    boolean take(TableObject.Snapshot snapshot, Position from, SortedMap<String, Long> files, Share share) {
+    boolean take(Snapshot snapshot, Position from, SortedMap<String, Long> files, Share share) {
       List<Map.Entry<String, Long>> rest = List.copyOf(files.entrySet()).subList((int) from.files(), files.size());
       int count = share.of(snapshot.id(), from.files(), rest);
       for (Map.Entry<String, Long> file : rest.subList(0, count)) {
@@ -186,7 +186,7 @@ final class AppendedFiles {
       if (count == rest.size()) {
         end = Position.after(snapshot);
       } else if (count > 0) {
-        end = new Position(snapshot.id(), snapshot.manifest(), from.files() + count, from.isWhole());
+        end = new Position(snapshot.id(), snapshot.manifestSha256(), from.files() + count, from.isWhole());
       }
       return count == rest.size();
     }

@@ -126,7 +126,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
   }
 
   private static boolean namesPartitionsOnly(DeleteFromTable delete, ColocationTable table) {
-    Set<String> partitions = table.loaded().shape().partitionedBy().stream()
+    Set<String> partitions = table.loaded().layout().partitionedBy().stream()
         .map(name -> name.toLowerCase(Locale.ROOT)).collect(Collectors.toSet());
     List<Attribute> columns = CollectionConverters.asJava(delete.condition().references().toSeq());
     return columns.stream().allMatch(column -> partitions.contains(column.name().toLowerCase(Locale.ROOT)));

@@ -4,13 +4,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.catalog.ColumnChanges.DroppedColumns;
 import dev.colocation.spark.catalog.NewestInStreams.NewestTables;
-import dev.colocation.spark.catalog.TableLoader.Moments;
-import dev.colocation.spark.cluster.ClusterTables;
+import dev.colocation.spark.cluster.ClusterView;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;
-import dev.colocation.spark.cluster.Moment;
 import dev.colocation.spark.cluster.Names;
-import dev.colocation.spark.cluster.TableObject;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
@@ -52,13 +50,12 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   private static final int DEFAULT_ACCEPT_SECONDS = 60;
 
   private final FileIndexes indexes = new FileIndexes(this::newestTables);
+  private final TableLoader.QueryViews views = new TableLoader.QueryViews();
   private String name;
   private String defaultNamespace;
   private KubernetesApi.Access access;
   private int acceptSeconds;
-  private ClusterTables cluster;
   private TableLoader loader;
-  private Moments moments;
 
   @Override
   public void initialize(String catalog, CaseInsensitiveStringMap options) {
@@ -69,19 +66,17 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     loader = new TableLoader(catalog);
   }
 
-  /** The API server is asked for when a table is, so that a session may have catalogs that it does not use. */
-  private synchronized ClusterTables cluster() {
-    if (cluster == null) {
-      KubernetesApi api = KubernetesApi.shared(access);
-      cluster = new ClusterTables(api);
-      moments = new Moments(api);
-    }
-    return cluster;
+  /** Connects to the API server when a table is first used, so that a session may configure catalogs that it does not use. */
+  private KubernetesApi api() {
+    return KubernetesApi.shared(access);
   }
 
-  private Moment moment() {
-    cluster();
-    return moments.current();
+  private ClusterView present() {
+    return new ClusterView(api());
+  }
+
+  private ClusterView ofQuery() {
+    return views.current(this::present);
   }
 
   @Override
@@ -107,7 +102,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   @Override
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     String one = existing(namespace);
-    return cluster().tables(one).stream().map(table -> Identifier.of(namespace, table)).toArray(Identifier[]::new);
+    return present().tables(one).stream().map(table -> Identifier.of(namespace, table)).toArray(Identifier[]::new);
   }
 
   @Override
@@ -115,9 +110,9 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     return object(identifier).isPresent();
   }
 
-  private Optional<TableObject> object(Identifier identifier) {
+  private Optional<ColocatedTable> object(Identifier identifier) {
     return identifier.namespace().length == 1
-        ? moment().table(Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name())) : Optional.empty();
+        ? ofQuery().table(Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name())) : Optional.empty();
   }
 
   @Override
@@ -132,7 +127,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       return loadTable(identifier);
     }
     boolean replaces = privileges.contains(TableWritePrivilege.DELETE);
-    return load(identifier, replaces ? Moment::replacedTable : Moment::table, loader::written);
+    return load(identifier, replaces ? ClusterView::replacedTable : ClusterView::table, loader::written);
   }
 
   @Override
@@ -147,29 +142,29 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   }
 
   private interface Finder {
-    Optional<TableObject> table(Moment moment, String namespace, String name);
+    Optional<ColocatedTable> table(ClusterView moment, String namespace, String name);
   }
 
   /** {@code <namespace>.<table>}, or {@code <namespace>.<table>.snapshots} and the like. */
-  private Table load(Identifier identifier, BiFunction<Moment, TableObject, LoadedTable> choose)
+  private Table load(Identifier identifier, BiFunction<ClusterView, ColocatedTable, LoadedTable> choose)
       throws NoSuchTableException {
-    return load(identifier, Moment::table, choose);
+    return load(identifier, ClusterView::table, choose);
   }
 
-  private Table load(Identifier identifier, Finder find, BiFunction<Moment, TableObject, LoadedTable> choose)
+  private Table load(Identifier identifier, Finder find, BiFunction<ClusterView, ColocatedTable, LoadedTable> choose)
       throws NoSuchTableException {
     Optional<Table> found = found(identifier, find, choose);
     return (found.isPresent() ? found : found(ofCurrentNamespace(identifier), find, choose))
         .orElseThrow(() -> new NoSuchTableException(identifier));
   }
 
-  private Optional<Table> found(Identifier identifier, Finder find, BiFunction<Moment, TableObject, LoadedTable> choose) {
+  private Optional<Table> found(Identifier identifier, Finder find, BiFunction<ClusterView, ColocatedTable, LoadedTable> choose) {
     String[] parts = Arrays.copyOf(identifier.namespace(), identifier.namespace().length + 1);
     parts[parts.length - 1] = identifier.name();
     if (parts.length != 2 && parts.length != 3) {
       return Optional.empty();
     }
-    Moment moment = moment();
+    ClusterView moment = ofQuery();
     Optional<LoadedTable> table = find.table(moment, Names.ofSql(parts[0]), Names.ofSql(parts[1]))
         .map(object -> choose.apply(moment, object));
     return parts.length == 2
@@ -223,7 +218,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   /** Tables as they are now. */
   private NewestTables newestTables() {
-    return new NewestTables(name, new Moment(KubernetesApi.shared(access)), loader, indexes);
+    return new NewestTables(name, present(), loader, indexes);
   }
 
   // Tables that are made or replaced together with their rows
@@ -262,10 +257,10 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
         Optional.of(new TableInTheMaking.Replacement(before, patch)));
   }
 
-  private static TableObject patched(JsonNode before, ObjectNode patch) {
+  private static ColocatedTable patched(JsonNode before, ObjectNode patch) {
     ObjectNode object = before.deepCopy();
     ((ObjectNode) object.path("spec")).setAll(patch);
-    return TableObject.parse(object);
+    return ColocatedTable.parse(object);
   }
 
   @Override
@@ -288,7 +283,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     if (!tableExists(identifier)) {
       throw new NoSuchTableException(identifier);
     }
-    if (DroppedColumns.areIn(changes) && object(identifier).flatMap(TableObject::newest).isPresent()) {
+    if (DroppedColumns.areIn(changes) && object(identifier).flatMap(ColocatedTable::snapshot).isPresent()) {
       new DroppedColumns(newest(identifier)).drop(writer(), changes);
     } else {
       writer().change(
@@ -300,7 +295,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   /** Its files wait in the recycle bin. */
   @Override
   public boolean dropTable(Identifier identifier) {
-    Optional<TableObject> table = object(identifier);
+    Optional<ColocatedTable> table = object(identifier);
     table.ifPresent(found -> writer().delete(found.namespace(), found.name(), found.uid()));
     return table.isPresent();
   }
@@ -320,11 +315,11 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   }
 
   private TableWriter writer() {
-    return new TableWriter(KubernetesApi.shared(access)::send, acceptSeconds);
+    return new TableWriter(api()::send, acceptSeconds);
   }
 
   private ColocationTable.Changing changing() {
-    return new ColocationTable.Changing(KubernetesApi.shared(access), acceptSeconds, (namespace, table, mostFiles) ->
+    return new ColocationTable.Changing(api(), acceptSeconds, (namespace, table, mostFiles) ->
         compaction().run(newest(Identifier.of(new String[] {namespace}, table)), mostFiles, List.of()));
   }
 
@@ -358,7 +353,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public String[][] listNamespaces() {
-    return cluster().namespaces(defaultNamespace()).stream().map(one -> new String[] {one}).toArray(String[][]::new);
+    return present().namespaces(defaultNamespace()).stream().map(one -> new String[] {one}).toArray(String[][]::new);
   }
 
   @Override
@@ -383,7 +378,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     if (namespace.length == 0) {
       throw new ColocationException("name the namespace: " + name + ".<namespace>, or " + name + ".<namespace>.<table>").unchecked();
     }
-    if (namespace.length != 1 || !cluster().hasNamespace(Names.ofSql(namespace[0]))) {
+    if (namespace.length != 1 || !present().hasNamespace(Names.ofSql(namespace[0]))) {
       throw new NoSuchNamespaceException(namespace);
     }
     return Names.ofSql(namespace[0]);

@@ -1,25 +1,23 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.ColocationGroup;
 import dev.colocation.spark.cluster.KubernetesApi;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.Snapshot;
-import dev.colocation.spark.cluster.TableObject;
-import dev.colocation.spark.cluster.TableProperty;
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
-import dev.colocation.spark.write.Change;
-import dev.colocation.spark.write.Commits;
-import dev.colocation.spark.write.FilesToMerge.CompactionResult;
+import dev.colocation.spark.write.Compaction;
 import dev.colocation.spark.write.PartitionPredicates;
-import dev.colocation.spark.write.TableLayout;
 import dev.colocation.spark.write.TableWriteBuilder;
 import dev.colocation.spark.write.Transaction;
-import dev.colocation.spark.write.WriteTarget.Writable;
 import dev.colocation.spark.write.WriteTarget;
+import dev.colocation.spark.write.WriteTarget.Writable;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -75,7 +73,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   /** Compacts a table as it is by now, named by its namespace and name. */
   interface Compactions {
-    CompactionResult run(String namespace, String table, int mostFiles) throws Exception;
+    Compaction.Result run(String namespace, String table, int mostFiles) throws Exception;
   }
 
   LoadedTable loaded() {
@@ -96,7 +94,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   /** Partition columns are the last ones, as in all of Spark's file tables. */
   @Override
   public Column[] columns() {
-    return TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy())
+    return layout().partitionsLast()
         .map(column -> Column.create(
             column.name(), Types.declared(column.type()), true,
             table.object().comments().get(Names.lowerCase(column.name())), null))
@@ -111,14 +109,14 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   @Override
   public Transform[] partitioning() {
-    LoadedTable.Shape shape = table.shape();
+    TableLayout layout = layout();
     List<Transform> transforms = new ArrayList<>();
-    shape.partitionedBy().forEach(name -> transforms.add(Expressions.identity(Names.inBackQuotes(name))));
+    layout.partitionedBy().forEach(name -> transforms.add(Expressions.identity(Names.inBackQuotes(name))));
     // As it was declared: Spark compares it with bucketBy and sortBy of a write that adds rows.
-    boolean isSortDeclared = table.object().properties().containsKey(TableProperty.SORTED_BY.key());
-    NamedReference[] key = references(shape.bucketedBy());
-    transforms.add(isSortDeclared ? LogicalExpressions.bucket(shape.buckets(), key, references(shape.sortedBy()))
-        : LogicalExpressions.bucket(shape.buckets(), key));
+    boolean isSortDeclared = TableProperty.givenBy(table.object().spec()).containsKey(TableProperty.SORTED_BY.key());
+    NamedReference[] key = references(layout.bucketedBy());
+    transforms.add(isSortDeclared ? LogicalExpressions.bucket(table.shape().buckets(), key, references(layout.sortedBy()))
+        : LogicalExpressions.bucket(table.shape().buckets(), key));
     return transforms.toArray(Transform[]::new);
   }
 
@@ -129,9 +127,9 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   /** Shown by DESCRIBE EXTENDED and SHOW TBLPROPERTIES. */
   @Override
   public Map<String, String> properties() {
-    TableObject object = table.object();
+    ColocatedTable object = table.object();
     Map<String, String> shown = new TreeMap<>(TableProperty.defaults());
-    shown.putAll(object.properties());
+    shown.putAll(TableProperty.givenBy(object.spec()));
     shown.put(TableCatalog.PROP_PROVIDER, "parquet");
     shown.put(TableCatalog.PROP_LOCATION, table.location());
     shown.put("colocate_with", object.colocateWith());
@@ -139,7 +137,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     shown.put("colocate", String.valueOf(table.decision().bucketed()));
     shown.put("snapshot", table.snapshot().map(snapshot -> String.valueOf(snapshot.id())).orElse("0"));
     table.group().ifPresent(group -> {
-      GroupObject found = group.object();
+      ColocationGroup found = group.object();
       shown.put("group", found.key().toString());
       shown.put("replication_num", String.valueOf(found.replicas()));
       shown.put("stable", found.stable().map(String::valueOf).orElse("unknown"));
@@ -174,13 +172,13 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   }
 
   final WriteTarget target(Optional<WriteTarget.Staging> staging) {
-    TableObject object = table.object();
+    ColocatedTable object = table.object();
     // Spark 4.0 loads the table of a stream outside of the stream's session, and writes within it.
     Map<String, String> access = new TreeMap<>(table.fileSystem());
     access.putAll(LoadedTable.fileSystem(object, Optional.empty(), SQLConf.get()));
     return new WriteTarget(
         name(), changing.api(), object.namespace(), object.name(), object.uid(),
-        table.snapshot().map(TableObject.Snapshot::id).orElse(0L), table.manifest(), access,
+        table.snapshot().map(Snapshot::id).orElse(0L), table.manifest(), access,
         Duration.ofSeconds(changing.acceptSeconds()),
         mostFiles -> changing.compactions().run(object.namespace(), object.name(), mostFiles), staging);
   }
@@ -193,8 +191,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   @Override
   public TableLayout layout() {
-    LoadedTable.Shape shape = table.shape();
-    return new TableLayout(shape.columns(), shape.bucketedBy(), shape.partitionedBy(), shape.sortedBy());
+    return table.shape().layout();
   }
 
   /** Whether DELETE can remove what fulfils these conditions: whole partitions. */
@@ -211,7 +208,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   }
 
   private RuntimeException wholePartitionsOnly(String statement, String conditions, String otherwise) {
-    String columns = String.join(", ", table.shape().partitionedBy());
+    String columns = String.join(", ", layout().partitionedBy());
     return new ColocationException(name() + " does not take " + statement + " of single rows, only of whole partitions: WHERE "
         + (columns.isEmpty() ? "is left out, since it has no partition columns"
             : "takes " + String.format(Locale.ROOT, conditions, columns))
@@ -235,7 +232,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     if (!partitions.isEmpty()) {
       Transaction transaction = target().begin();
       if (hasFilesIn(transaction, partitions)) {
-        Commits.commit(name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());
+        transaction.commit(name(), new DropPartitions(partitions), List.of(), Optional.empty());
       }
     }
   }
@@ -256,7 +253,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   public boolean truncateTable() {
     Transaction transaction = target().begin();
     NewFiles nothing = new NewFiles(Mode.OVERWRITE, List.of(), transaction.destination().buckets().size());
-    Commits.commit(name(), transaction, nothing, List.of(), Optional.empty());
+    transaction.commit(name(), nothing, List.of(), Optional.empty());
     return true;
   }
 
@@ -286,7 +283,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
     @Override
     public Statistics estimateStatistics() {
-      return new Size(table.snapshot().map(TableObject.Snapshot::bytes), table.snapshot().map(TableObject.Snapshot::rows));
+      return new Size(table.snapshot().map(Snapshot::bytes), table.snapshot().map(Snapshot::rows));
     }
 
     @Override

@@ -4,11 +4,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.catalog.TableDefinition.ColumnDefinition;
-import dev.colocation.spark.cluster.GroupObject;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.ColocatedTable;
+import dev.colocation.spark.cluster.Json;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.write.Change.DropColumns;
-import dev.colocation.spark.write.Commits;
+import dev.colocation.spark.write.Transaction;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
@@ -174,7 +174,7 @@ final class ColumnChanges {
   }
 
   private boolean isIn(String layout, String name) {
-    return GroupObject.texts(spec.path(layout)).stream().anyMatch(name::equalsIgnoreCase);
+    return Json.texts(spec.path(layout)).stream().anyMatch(name::equalsIgnoreCase);
   }
 
   private boolean exists(String name) {
@@ -221,13 +221,13 @@ final class ColumnChanges {
 
     /** All the changes, or none; a load that has used one of the columns meanwhile wins. */
     void drop(TableWriter writer, TableChange... changes) {
-      TableObject object = table.loaded().object();
+      ColocatedTable object = table.loaded().object();
       List<String> held = TableLoader.manifest(table.loaded().location(), table.loaded().fileSystem()).columns().stream()
           .map(Manifest.Column::storedName).toList();
       TableWriter.Changed changed = writer.replace(object.namespace(), object.name(), TableChanges.patching(held, changes));
       if (!changed.patch().isEmpty()) {
-        Commits.orUndo(
-            () -> Commits.commit(table.name(), table.target().begin(), new DropColumns(), List.of(), Optional.empty()),
+        Transaction.orUndo(
+            () -> table.target().begin().commit(table.name(), new DropColumns(), List.of(), Optional.empty()),
             () -> writer.undo(object.namespace(), object.name(), changed));
       }
     }

@@ -2,7 +2,7 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.FileIndexes.ListedFiles;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.Manifest;
@@ -23,16 +23,16 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
@@ -99,7 +99,7 @@ final class FilesRelation {
   }
 
   private static void requirePartitions(LoadedTable table, List<String> before) {
-    List<String> partitionedBy = table.shape().storedNames(table.shape().partitionedBy());
+    List<String> partitionedBy = table.layout().storedPartitions();
     if (!partitionedBy.equals(before)) {
       throw changed(table, "its partition columns were (" + String.join(", ", before) + ") and are ("
           + String.join(", ", partitionedBy) + ")");
@@ -110,16 +110,16 @@ final class FilesRelation {
    * The rows of a micro-batch.
    *
    * @param table as of the batch's last snapshot
-   * @param shape of the table when the stream was analyzed; rows have no other columns
+   * @param layout of the table when the stream was analyzed; rows have no other columns
    * @param output the columns as the stream's query has them
    */
   static LogicalPlan appended(
-      LoadedTable table, LoadedTable.Shape shape, AppendedFiles.Batch batch, List<AttributeReference> output, SparkDataStream stream) {
-    StructType schema = storedSchema(shape);
-    requireColumns(table, shape);
+      LoadedTable table, TableLayout layout, AppendedFiles.Batch batch, List<AttributeReference> output, SparkDataStream stream) {
+    StructType schema = storedSchema(layout);
+    requireColumns(table, layout);
     ColocPath root = ColocPath.parse(new Path(table.location()));
     List<Path> paths = batch.paths().stream().map(root::resolve).toList();
-    int partitions = shape.partitionedBy().size();
+    int partitions = layout.partitionedBy().size();
     HadoopFsRelation files = relation(table, listed(table, paths, schema), data(schema, partitions), partition(schema, partitions),
         bucketSpec(table));
     Option<CatalogTable> planned = Option.apply(PlannedTable.of(table, schema, 0, batch.bytes()));
@@ -128,14 +128,14 @@ final class FilesRelation {
   }
 
   /** Of files that were written before a column was added, its values are NULL. */
-  private static void requireColumns(LoadedTable table, LoadedTable.Shape shape) {
+  private static void requireColumns(LoadedTable table, TableLayout layout) {
     List<StructField> found = List.of(storedSchema(table).fields());
-    for (StructField column : storedSchema(shape).fields()) {
+    for (StructField column : storedSchema(layout).fields()) {
       if (found.stream().anyMatch(one -> one.name().equals(column.name()) && !one.dataType().equals(column.dataType()))) {
         throw changed(table, "column " + column.name() + " is not " + column.dataType().sql());
       }
     }
-    requirePartitions(table, shape.storedNames(shape.partitionedBy()));
+    requirePartitions(table, layout.storedPartitions());
   }
 
   /** No rows. */
@@ -152,12 +152,12 @@ final class FilesRelation {
   static LogicalPlan some(LoadedTable table, List<Path> paths) {
     table.requireReadable();
     StructType schema = storedSchema(table);
-    int partitions = table.shape().partitionedBy().size();
+    int partitions = table.layout().partitionedBy().size();
     HadoopFsRelation some = relation(
         table, listed(table, paths, schema), data(schema, partitions), partition(schema, partitions), Option.empty());
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(some, PlannedTable.of(table, schema));
     List<Manifest.Column> columns =
-        TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy()).toList();
+        table.layout().partitionsLast().toList();
     List<NamedExpression> shown = new ArrayList<>();
     List<AttributeReference> found = CollectionConverters.asJava(stored.output());
     for (int position = 0; position < columns.size(); position++) {
@@ -213,7 +213,7 @@ final class FilesRelation {
 
   private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes) {
     StructType schema = storedSchema(table);
-    int partitions = table.shape().partitionedBy().size();
+    int partitions = table.layout().partitionedBy().size();
     return files(table, indexes, data(schema, partitions), partition(schema, partitions));
   }
 
@@ -238,26 +238,24 @@ final class FilesRelation {
 
   /** The columns by the names that files have, those of partitions last. */
   private static StructType storedSchema(LoadedTable table) {
-    return storedSchema(table.shape());
+    return storedSchema(table.layout());
   }
 
-  private static StructType storedSchema(LoadedTable.Shape shape) {
+  private static StructType storedSchema(TableLayout layout) {
     StructType schema = new StructType();
-    for (Manifest.Column column : TableObject.partitionsLast(shape.columns(), shape.partitionedBy()).toList()) {
+    for (Manifest.Column column : layout.partitionsLast().toList()) {
       schema = schema.add(column.storedName(), Types.parse(column.type()), true);
     }
     return schema;
   }
 
   static Option<BucketSpec> bucketSpec(LoadedTable table) {
-    LoadedTable.Shape shape = table.shape();
+    TableLayout layout = table.layout();
     if (!table.decision().bucketed()) {
       return Option.empty();
     }
-    List<String> order = shape.sortedBy().stream()
-        .filter(name -> shape.partitionedBy().stream().noneMatch(name::equalsIgnoreCase)).toList();
     return Option.apply(new BucketSpec(
-        shape.buckets(), sequence(shape.storedNames(shape.bucketedBy())), sequence(shape.storedNames(order))));
+        table.shape().buckets(), sequence(layout.storedNames(layout.bucketedBy())), sequence(layout.storedNames(layout.sortedInFiles()))));
   }
 
   static <T> Seq<T> sequence(List<T> list) {

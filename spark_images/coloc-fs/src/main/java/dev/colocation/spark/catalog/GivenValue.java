@@ -1,6 +1,5 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.cluster.CharColumns;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.Manifest;
@@ -50,7 +49,7 @@ final class GivenValue {
     if (value == null || !isWhole(given.strip(), type, value)) {
       throw refused(column, given, type, null);
     }
-    return PartitionText.of(CharColumns.padded(value, column), type);
+    return PartitionText.of(Types.padded(value, column), type);
   }
 
   /** Whether the value is all that the text says. */

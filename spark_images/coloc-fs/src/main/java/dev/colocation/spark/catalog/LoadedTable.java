@@ -2,10 +2,12 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.ClusterView;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.Moment;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.TableLayout;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
@@ -29,11 +31,11 @@ import org.apache.spark.sql.internal.SQLConf;
  */
 record LoadedTable(
     String name,
-    TableObject object,
-    Optional<TableObject.Snapshot> snapshot,
+    ColocatedTable object,
+    Optional<Snapshot> snapshot,
     Shape shape,
-    Optional<Moment.Group> placing,
-    Optional<Moment.Group> group,
+    Optional<ClusterView.Group> placing,
+    Optional<ClusterView.Group> group,
     ReadDecision decision,
     Map<String, String> fileSystem,
     Optional<Exception> unreadable,
@@ -51,37 +53,31 @@ record LoadedTable(
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * How files are, and how their columns are shown.
+   * How files are laid out, and how their columns are shown.
    *
-   * @param padded CHAR columns, by their names in files, of which every value has so many characters
+   * @param padded CHAR columns, by their names in files, all values of which are padded to this length
    */
-  record Shape(
-      List<Manifest.Column> columns, List<String> bucketedBy, List<String> partitionedBy, List<String> sortedBy,
-      int buckets, Map<String, Integer> padded) {
-
-    /** Why rows are not where their keys say; empty when they are. */
+  record Shape(TableLayout layout, int buckets, Map<String, Integer> padded) {
+    /** Why rows may be in other buckets than their keys' values say; empty when they are not. */
     String unpaddedKeys() {
-      Map<String, Integer> unpadded = CharColumns.lengths(columns);
+      Map<String, Integer> unpadded = Types.charLengths(layout.columns());
       unpadded.entrySet().removeAll(padded.entrySet());
-      return columns.stream()
-          .filter(column -> unpadded.containsKey(column.storedName()) && bucketedBy.stream().anyMatch(column.name()::equalsIgnoreCase))
+      return layout.columns().stream()
+          .filter(column -> unpadded.containsKey(column.storedName())
+              && layout.bucketedBy().stream().anyMatch(column.name()::equalsIgnoreCase))
           .map(column -> "column " + column.name() + " of the bucket key is " + column.type() + ", and its files hold values that are "
               + "not padded to that length; write all rows again: INSERT OVERWRITE the table with a query of itself")
           .findFirst().orElse("");
     }
+  }
 
-    /** Columns of the layout by the names that files have: the layout may spell them in another case, which Spark's scans mind. */
-    List<String> storedNames(List<String> names) {
-      return names.stream().map(name -> columns.stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
-          .map(Manifest.Column::storedName).orElse(name)).toList();
-    }
+  TableLayout layout() {
+    return shape.layout();
   }
 
   /** The same rows, under another definition. */
-  LoadedTable redefined(TableObject definition) {
-    Shape defined = new Shape(
-        definition.columns(), definition.bucketedBy(), definition.partitionedBy(), definition.sortedBy(), shape.buckets(),
-        shape.padded());
+  LoadedTable redefined(ColocatedTable definition) {
+    Shape defined = new Shape(definition.layout(), shape.buckets(), shape.padded());
     return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem, unreadable, isPinned);
   }
 
@@ -103,8 +99,7 @@ record LoadedTable(
 
   /** Whether the files are laid out as the definition says by now. */
   boolean isAsDefined() {
-    return shape.columns().equals(object.columns()) && shape.bucketedBy().equals(object.bucketedBy())
-        && shape.partitionedBy().equals(object.partitionedBy()) && shape.sortedBy().equals(object.sortedBy());
+    return layout().equals(object.layout());
   }
 
   /** The catalog that the query named. */
@@ -122,12 +117,12 @@ record LoadedTable(
     return manifest(snapshot);
   }
 
-  static String location(TableObject object, Optional<TableObject.Snapshot> snapshot) {
+  static String location(ColocatedTable object, Optional<Snapshot> snapshot) {
     return "coloc://" + object.namespace() + "/" + object.directory() + "/" + manifest(snapshot) + "/data";
   }
 
-  private static String manifest(Optional<TableObject.Snapshot> snapshot) {
-    return snapshot.map(TableObject.Snapshot::manifest).orElse(Manifest.NOTHING);
+  private static String manifest(Optional<Snapshot> snapshot) {
+    return snapshot.map(Snapshot::manifestSha256).orElse(Manifest.NOTHING);
   }
 
   /** Options of the relation: all that drivers and executors need to find the files. Nothing is left in the session. */
@@ -137,7 +132,7 @@ record LoadedTable(
         .put("group", group.map(found -> found.object().key().toString()).orElse(""))
         .put("bucketed", decision.bucketed())
         .put("reason", decision.reason() + decision.note());
-    shape.bucketedBy().forEach(note.putArray("bucketedBy")::add);
+    layout().bucketedBy().forEach(note.putArray("bucketedBy")::add);
     Map<String, String> options = new TreeMap<>(fileSystem);
     options.put(NOTE, note.toString());
     options.put(ReadSnapshot.OPTION, read().asOption());
@@ -147,8 +142,8 @@ record LoadedTable(
   }
 
   private ReadSnapshot read() {
-    long id = snapshot.map(TableObject.Snapshot::id).orElse(0L);
-    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, manifest(), isPinned);
+    long id = snapshot.map(Snapshot::id).orElse(0L);
+    return new ReadSnapshot(object.folder(), id, manifest(), isPinned);
   }
 
   /**
@@ -157,7 +152,7 @@ record LoadedTable(
    * @param placing the group whose nodes hold the files; empty while nobody knows
    * @throws ColocationException (unchecked) when the session names another token or CA than the application's
    */
-  static Map<String, String> fileSystem(TableObject object, Optional<Moment.Group> placing, SQLConf conf) {
+  static Map<String, String> fileSystem(ColocatedTable object, Optional<ClusterView.Group> placing, SQLConf conf) {
     Map<String, String> options = new TreeMap<>();
     options.put("fs.coloc.impl", Settings.FILE_SYSTEM_CLASS);
     options.put("fs.coloc.impl.disable.cache", "true");

@@ -1,9 +1,9 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.cluster.ClusterView;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.Moment;
-import dev.colocation.spark.cluster.TableObject;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -68,13 +68,13 @@ final class MetadataTables {
   }
 
   private static List<Row> snapshots(LoadedTable table) {
-    TableObject object = table.object();
-    object.requireStatus();
+    ColocatedTable object = table.object();
+    object.requireSnapshots();
     return object.snapshots().stream()
         .map(snapshot -> row(
-            snapshot.id(), snapshot.time(), snapshot.operation().isEmpty() ? null : snapshot.operation(), snapshot.rows(),
+            snapshot.id(), snapshot.committedAt(), snapshot.operation().isEmpty() ? null : snapshot.operation(), snapshot.rows(),
             snapshot.bytes(), snapshot.files(), object.commitKeys().get(snapshot.id()), snapshot.partitions(),
-            object.newest().equals(Optional.of(snapshot)), "sha256:" + snapshot.manifest()))
+            object.snapshot().equals(Optional.of(snapshot)), snapshot.manifest()))
         .toList();
   }
 
@@ -97,7 +97,7 @@ final class MetadataTables {
     if (table.group().isEmpty()) {
       return List.of();
     }
-    Moment.Group group = table.group().get();
+    ClusterView.Group group = table.group().get();
     Map<Integer, long[]> sizes = new LinkedHashMap<>();
     for (JsonNode file : TablePartitions.manifest(table).path("files")) {
       long[] size = sizes.computeIfAbsent(file.path("bucket").asInt(), absent -> new long[2]);

@@ -1,16 +1,16 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ClusterView;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.Moment;
-import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.write.ReadSnapshot;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.function.Supplier;
-import org.apache.spark.sql.catalyst.QueryPlanningTracker$;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
@@ -81,12 +81,12 @@ public final class NewestInStreams extends Rule<LogicalPlan> {
   /** The newest snapshots of tables that a query was analyzed with before, all of them as of one moment. */
   static final class NewestTables {
     private final String catalog;
-    private final Moment moment;
+    private final ClusterView moment;
     private final TableLoader loader;
     private final FileIndexes indexes;
     private final Map<String, LoadedTable> known = new HashMap<>();
 
-    NewestTables(String catalog, Moment moment, TableLoader loader, FileIndexes indexes) {
+    NewestTables(String catalog, ClusterView moment, TableLoader loader, FileIndexes indexes) {
       this.catalog = catalog;
       this.moment = moment;
       this.loader = loader;
@@ -99,7 +99,7 @@ public final class NewestInStreams extends Rule<LogicalPlan> {
     }
 
     private LoadedTable load(ReadSnapshot read) {
-      TableObject object = moment.table(read.namespace(), read.table())
+      ColocatedTable object = moment.table(read.namespace(), read.table())
           .orElseThrow(() -> gone(read, "dropped", "bring the table back (`colocation recover`), or end the stream"));
       if (!(object.namespace() + "/" + object.directory()).equals(read.folder())) {
         throw gone(read, "dropped and recreated", "start the stream again");

@@ -1,9 +1,10 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Names;
-import dev.colocation.spark.options.KnownOptions.Way;
 import dev.colocation.spark.options.KnownOptions;
+import dev.colocation.spark.options.KnownOptions.Way;
 import java.time.DateTimeException;
 import java.time.Instant;
 import java.util.List;

@@ -1,9 +1,8 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableProperty;
-import dev.colocation.spark.options.KnownOptions.Way;
 import dev.colocation.spark.options.KnownOptions;
+import dev.colocation.spark.options.KnownOptions.Way;
 import dev.colocation.spark.write.WriteOptions.ReplacedRows;
 import java.util.HashMap;
 import java.util.Map;

@@ -17,8 +17,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.Unevaluable;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
@@ -52,7 +52,7 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
     if (delete.table() instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable table
         && !isEqualities(condition) && condition.find(new IsUnevaluable()).isEmpty()) {
       List<Attribute> columns = CollectionConverters.asJava(condition.references().toSeq());
-      List<String> partitionedBy = table.loaded().shape().partitionedBy().stream().map(Names::lowerCase).toList();
+      List<String> partitionedBy = table.loaded().layout().partitionedBy().stream().map(Names::lowerCase).toList();
       if (columns.stream().allMatch(column -> partitionedBy.contains(Names.lowerCase(column.name())))) {
         return new DeleteFromTable(delete.table(), chosen(table.loaded(), columns, condition));
       }

@@ -1,7 +1,7 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.cluster.CharColumns;
 import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.write.PartitionText;
@@ -34,15 +34,14 @@ abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
   }
 
   private List<Manifest.Column> partitionColumns() {
-    LoadedTable.Shape shape = loaded().shape();
-    return shape.partitionedBy().stream().map(name -> shape.columns().stream()
-        .filter(one -> one.name().equalsIgnoreCase(name)).findFirst().orElseThrow()).toList();
+    TableLayout layout = loaded().layout();
+    return layout.partitionedBy().stream().map(layout::column).toList();
   }
 
   /** The text of a value at a place of a row. */
   private String text(InternalRow given, int place, Manifest.Column column) {
     DataType type = Types.parse(column.type());
-    return given.isNullAt(place) ? null : PartitionText.of(CharColumns.padded(given.get(place, type), column), type);
+    return given.isNullAt(place) ? null : PartitionText.of(Types.padded(given.get(place, type), column), type);
   }
 
   @Override

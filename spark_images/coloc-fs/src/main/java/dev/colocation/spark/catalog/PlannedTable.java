@@ -1,7 +1,8 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.Snapshot;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.util.List;
@@ -9,13 +10,13 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
 import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
-import org.apache.spark.sql.catalyst.catalog.CatalogTable$;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable$;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.immutable.Map$;
 import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
 import scala.math.BigInt;
 
 /** What a plan says of a table: its name, which EXPLAIN and Spark's UI show, and how large it is. */
@@ -28,13 +29,13 @@ final class PlannedTable {
   private PlannedTable() {}
 
   static CatalogTable of(LoadedTable table, StructType schema) {
-    return of(table, schema, table.snapshot().map(TableObject.Snapshot::rows).orElse(0L),
-        table.snapshot().map(TableObject.Snapshot::bytes).orElse(0L));
+    return of(table, schema, table.snapshot().map(Snapshot::rows).orElse(0L),
+        table.snapshot().map(Snapshot::bytes).orElse(0L));
   }
 
   /** The same of some of the table's rows; {@code rows} is 0 where nobody knows. */
   static CatalogTable of(LoadedTable table, StructType schema, long rows, long bytes) {
-    TableObject object = table.object();
+    ColocatedTable object = table.object();
     Map<String, CatalogColumnStat> columns = Map$.MODULE$.empty();
     CatalogStatistics statistics = new CatalogStatistics(
         BigInt.apply(sizeInBytes(rows, schema.defaultSize(), bytes)), rowCount(rows), columns);
@@ -44,7 +45,7 @@ final class PlannedTable {
         CatalogStorageFormat.empty(),
         schema,
         Option.apply("parquet"),
-        FilesRelation.sequence(table.shape().storedNames(table.shape().partitionedBy())),
+        FilesRelation.sequence(table.layout().storedPartitions()),
         FilesRelation.bucketSpec(table));
     return make(known, Option.apply(statistics));
   }

@@ -3,15 +3,14 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.RollBack;
-import dev.colocation.spark.write.Change;
-import dev.colocation.spark.write.Commits;
-import dev.colocation.spark.write.FilesToMerge.CompactionResult;
-import dev.colocation.spark.write.Transaction.CommitResult;
+import dev.colocation.spark.write.Compaction;
 import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.Transaction.CommitResult;
 import dev.colocation.spark.write.WriteResult;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -111,7 +110,7 @@ final class Procedures {
 
   private TableProcedure.Answer compact(InternalRow input) throws Exception {
     ColocationTable table = table(input);
-    CompactionResult done = compaction.run(table, 1, partitions(table, input));
+    Compaction.Result done = compaction.run(table, 1, partitions(table, input));
     StructType schema = counts("partitions", "files_before", "files_after", "rows", "bytes", "snapshot_id", "replicas_missing");
     return new TableProcedure.Answer(schema, done.partitions(), done.filesBefore(), done.filesAfter(), done.rows(),
         done.bytes(), done.snapshotId(), (long) done.replicasMissing());
@@ -124,16 +123,16 @@ final class Procedures {
     if (partitions.isEmpty()) {
       throw new ColocationException("no partition is given; to drop all rows: TRUNCATE TABLE " + table.name()).unchecked();
     }
-    Optional<TableObject.Snapshot> snapshot = table.loaded().snapshot();
+    Optional<Snapshot> snapshot = table.loaded().snapshot();
     if (snapshot.isEmpty()) {
       return dropped(List.of(), 0);
     }
     Transaction transaction = table.target().begin();
-    if (transaction.files(snapshot.get().manifest()).stream().noneMatch(file -> Change.isIn(file, partitions))) {
+    if (transaction.files(snapshot.get().manifestSha256()).stream().noneMatch(file -> Change.isIn(file, partitions))) {
       return dropped(List.of(), snapshot.get().id());
     }
     CommitResult done =
-        Commits.commit(table.name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());
+        transaction.commit(table.name(), new DropPartitions(partitions), List.of(), Optional.empty());
     return dropped(done.removed(), done.snapshotId());
   }
 
@@ -152,7 +151,7 @@ final class Procedures {
     Transaction transaction = table.target().begin();
     RollBack change = transaction.backTo(wanted);
     CommitResult done =
-        Commits.commit(table.name(), transaction, change, transaction.present(change.files()), Optional.empty());
+        transaction.commit(table.name(), change, transaction.present(change.files()), Optional.empty());
     return new TableProcedure.Answer(answer, rows, done.snapshotId());
   }
 

@@ -1,7 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.ColocationGroup;
 import dev.colocation.spark.cluster.Names;
 import java.util.ArrayList;
 import java.util.List;
@@ -85,7 +85,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
    * @param ready nodes whose agents are ready
    */
   static ReadDecision decide(
-      Switches switches, Optional<GroupObject> group, String refusal, String inconsistency, String silence,
+      Switches switches, Optional<ColocationGroup> group, String refusal, String inconsistency, String silence,
       Set<String> ready) {
     if (switches.joinDisabled()) {
       return ordinary(SESSION_DISABLED);
@@ -121,7 +121,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   }
 
   /** Why the group is not stable, with its first buckets; empty when it is. */
-  private static String instability(GroupObject group) {
+  private static String instability(ColocationGroup group) {
     if (group.stable().isEmpty()) {
       return "the operator has not reported on it yet";
     }
@@ -139,7 +139,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     return String.join("; ", parts);
   }
 
-  private static String named(GroupObject.UnstableBucket bucket) {
+  private static String named(ColocationGroup.UnstableBucket bucket) {
     return ("bucket " + bucket.bucket() + " " + bucket.reason() + ": " + bucket.message()).replaceAll("[: ]+$", "");
   }
 
@@ -162,13 +162,13 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
      * @param group of an operator whose words hold
      * @param ready nodes whose agents are ready
      */
-    static Liveness of(GroupObject group, Set<String> ready) {
+    static Liveness of(ColocationGroup group, Set<String> ready) {
       List<List<String>> rows = group.buckets();
       if (group.stable().isEmpty() || rows.isEmpty() || group.reason().equals("MarkedUnstable")) {
         return UNKNOWN;
       }
       Map<Integer, Map<String, String>> told = group.unstableBuckets().stream().collect(
-          Collectors.toMap(GroupObject.UnstableBucket::bucket, GroupObject.UnstableBucket::replicas, (first, last) -> last));
+          Collectors.toMap(ColocationGroup.UnstableBucket::bucket, ColocationGroup.UnstableBucket::replicas, (first, last) -> last));
       List<Integer> dead = IntStream.range(0, rows.size()).boxed()
           .filter(bucket -> rows.get(bucket).stream().noneMatch(node -> ready.contains(node)
               && told.getOrDefault(bucket, Map.of()).getOrDefault(node, COMPLETE).equals(COMPLETE)))

@@ -4,8 +4,9 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.fs.Manifest;
 import java.util.Optional;
 import org.apache.spark.sql.connector.read.streaming.Offset;
@@ -39,8 +40,8 @@ final class StreamOffset extends Offset {
   record Position(long snapshot, String manifest, long files, boolean isWhole) {
     static final Position BEFORE_ALL = new Position(0, Manifest.NOTHING, ALL, false);
 
-    static Position after(TableObject.Snapshot snapshot) {
-      return new Position(snapshot.id(), snapshot.manifest(), ALL, false);
+    static Position after(Snapshot snapshot) {
+      return new Position(snapshot.id(), snapshot.manifestSha256(), ALL, false);
     }
 
     private static Position of(JsonNode json) {

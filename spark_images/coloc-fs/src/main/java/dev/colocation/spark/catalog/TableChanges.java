@@ -3,9 +3,9 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.GroupObject;
-import dev.colocation.spark.cluster.TableProperty;
+import dev.colocation.spark.cluster.Json;
 import dev.colocation.spark.cluster.TypeNames;
 import java.util.Arrays;
 import java.util.List;
@@ -61,7 +61,7 @@ final class TableChanges {
    * @throws ColocationException (unchecked)
    */
   private static void requireValues(JsonNode object, TableChange... changes) {
-    if (GroupObject.isAbsent(object.path("status").path("snapshot"))) {
+    if (Json.isAbsent(object.path("status").path("snapshot"))) {
       return;
     }
     for (TableChange change : changes) {
@@ -114,7 +114,7 @@ final class TableChanges {
   /** Files are laid out by names of columns, so the operator refuses a layout by one that files call otherwise. */
   private static void requireOwnNames(JsonNode spec, JsonNode replaced) {
     for (String layout : ColumnChanges.LAYOUTS) {
-      List<String> names = GroupObject.texts(replaced.has(layout) ? replaced.path(layout) : spec.path(layout));
+      List<String> names = Json.texts(replaced.has(layout) ? replaced.path(layout) : spec.path(layout));
       for (JsonNode column : replaced.path("columns")) {
         String name = column.path("name").asText();
         String stored = column.path("storedAs").asText("");

@@ -3,8 +3,7 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.Types;
-import dev.colocation.spark.write.FilesToMerge.CompactionResult;
-import dev.colocation.spark.write.FilesToMerge;
+import dev.colocation.spark.write.Compaction;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteOptions;
 import dev.colocation.spark.write.WriteResult;
@@ -37,16 +36,16 @@ final class TableCompaction {
    * @param mostFiles so many may stay
    * @param partitions which to look at, by stored names of columns; none = all
    */
-  CompactionResult run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {
+  Compaction.Result run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {
     LoadedTable loaded = table.loaded();
     if (loaded.snapshot().isEmpty()) {
-      return CompactionResult.nothing(0);
+      return Compaction.Result.nothing(0);
     }
     Transaction transaction = table.target().begin();
-    FilesToMerge crowded =
-        FilesToMerge.of(transaction.files(loaded.snapshot().get().manifest()), mostFiles, partitions);
+    Compaction crowded =
+        Compaction.of(transaction.files(loaded.snapshot().get().manifestSha256()), mostFiles, partitions);
     if (crowded.isEmpty()) {
-      return CompactionResult.nothing(loaded.snapshot().get().id());
+      return Compaction.Result.nothing(loaded.snapshot().get().id());
     }
     String id = crowded.begin();
     try {
@@ -54,12 +53,12 @@ final class TableCompaction {
       rows(loaded, crowded).writeTo(Names.quoted(catalog, name))
           .option(WriteOptions.MERGE, id).option(WriteOptions.ID, id).append();
     } finally {
-      FilesToMerge.end(id);
+      Compaction.end(id);
     }
     return result(crowded, WriteResult.find(id).orElseThrow());
   }
 
-  private Dataset<Row> rows(LoadedTable table, FilesToMerge crowded) {
+  private Dataset<Row> rows(LoadedTable table, Compaction crowded) {
     List<Path> paths = crowded.files().stream().map(DataFile::path)
         .map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).toList();
     return Dataset.ofRows(session(table), FilesRelation.some(table, paths));
@@ -68,7 +67,7 @@ final class TableCompaction {
   /** Texts that are longer than their varchar(n) by now stay as they are: they were loaded before the lengths were checked. */
   private static SparkSession session(LoadedTable table) {
     SparkSession session = SparkSession.active();
-    if (table.shape().columns().stream().noneMatch(column -> Types.hasLength(column.type()))) {
+    if (table.layout().columns().stream().noneMatch(column -> Types.hasLength(column.type()))) {
       return session;
     }
     SparkSession unchecked = session.cloneSession();
@@ -76,9 +75,9 @@ final class TableCompaction {
     return unchecked;
   }
 
-  private static CompactionResult result(FilesToMerge crowded, WriteResult done) {
+  private static Compaction.Result result(Compaction crowded, WriteResult done) {
     long partitions = crowded.files().stream().map(DataFile::partition).distinct().count();
-    return new CompactionResult(
+    return new Compaction.Result(
         partitions, crowded.files().size(), done.files(), done.rows(), done.bytes(), done.snapshotId(), done.replicasMissing());
   }
 }

@@ -3,10 +3,10 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Names;
-import dev.colocation.spark.cluster.TableObject;
-import dev.colocation.spark.cluster.TableProperty;
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.Manifest;
@@ -181,20 +181,20 @@ final class TableDefinition {
 
     /** {@code name}: as the statement names the table. */
     static String statement(String name, LoadedTable table) {
-      LoadedTable.Shape shape = table.shape();
-      TableObject object = table.object();
+      TableLayout layout = table.shape().layout();
+      ColocatedTable object = table.object();
       StringBuilder text = new StringBuilder("CREATE TABLE ").append(name).append(" (\n  ");
-      text.append(TableObject.partitionsLast(shape.columns(), shape.partitionedBy())
+      text.append(layout.partitionsLast()
           .map(column -> column(column, object.comments())).collect(Collectors.joining(",\n  "))).append(")\nUSING parquet\n");
-      if (!shape.partitionedBy().isEmpty()) {
-        text.append("PARTITIONED BY ").append(names(shape.partitionedBy())).append('\n');
+      if (!layout.partitionedBy().isEmpty()) {
+        text.append("PARTITIONED BY ").append(names(layout.partitionedBy())).append('\n');
       }
-      text.append("CLUSTERED BY ").append(names(shape.bucketedBy()));
-      if (!shape.sortedBy().equals(shape.bucketedBy())) {
-        text.append(" SORTED BY ").append(names(shape.sortedBy()));
+      text.append("CLUSTERED BY ").append(names(layout.bucketedBy()));
+      if (!layout.sortedBy().equals(layout.bucketedBy())) {
+        text.append(" SORTED BY ").append(names(layout.sortedBy()));
       }
-      text.append(" INTO ").append(shape.buckets()).append(" BUCKETS\n");
-      Map<String, String> properties = new TreeMap<>(object.properties());
+      text.append(" INTO ").append(table.shape().buckets()).append(" BUCKETS\n");
+      Map<String, String> properties = new TreeMap<>(TableProperty.givenBy(object.spec()));
       properties.remove(TableProperty.SORTED_BY.key());
       String comment = properties.remove(TableCatalog.PROP_COMMENT);
       if (comment != null) {

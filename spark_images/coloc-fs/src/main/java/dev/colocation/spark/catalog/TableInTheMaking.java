@@ -2,16 +2,14 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
-import dev.colocation.spark.cluster.TableObject;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
-import dev.colocation.spark.write.Commits;
 import dev.colocation.spark.write.FileSender.SentFile;
-import dev.colocation.spark.write.TableLayout;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteTarget;
 import java.util.Arrays;
@@ -91,15 +89,15 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
       LOG.info("{} was replaced by the same statement before; nothing is changed", name());
       return;
     }
-    TableObject object = loaded().object();
+    ColocatedTable object = loaded().object();
     TableWriter.Changed changed = writer.replace(object.namespace(), object.name(), current -> {
       requireUnchanged(change.before(), current);
       return change.patch();
     });
     // A changed definition is another layout: the change begins once more, on the rows that are to be replaced.
-    Commits.orUndo(() -> {
+    Transaction.orUndo(() -> {
       Transaction current = transaction == null || !change.patch().isEmpty() ? target().begin() : transaction;
-      if (!TableLayout.of(current.table()).equals(layout())) {
+      if (!current.table().layout().equals(layout())) {
         throw changedByOthers();
       }
       commit(current.startedOn(target().snapshotId(), target().manifestSha256()), Mode.OVERWRITE);
@@ -121,7 +119,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   private void commit(Transaction begun, Mode mode) {
     List<DataFile> files = sent.stream().map(SentFile::file).toList();
     int buckets = begun.destination().buckets().size();
-    Commits.commit(name(), begun, new NewFiles(mode, files, buckets), sent, key);
+    begun.commit(name(), new NewFiles(mode, files, buckets), sent, key);
   }
 
   /** None. Spark 4.3 has no default for it, Spark 4.0 no such method. */
@@ -132,7 +130,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   @Override
   public void abortStagedChanges() {
     if (replacement.isEmpty()) {
-      TableObject object = loaded().object();
+      ColocatedTable object = loaded().object();
       writer.delete(object.namespace(), object.name(), object.uid());
     }
   }

@@ -2,12 +2,13 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.ReadDecision.Parallelism;
 import dev.colocation.spark.catalog.ReadDecision.Verdict;
-import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.ClusterView;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.GroupObject;
-import dev.colocation.spark.cluster.KubernetesApi;
-import dev.colocation.spark.cluster.Moment;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.ColocationGroup;
+import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.TableLayout;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
 import java.io.IOException;
@@ -17,6 +18,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
@@ -36,14 +38,14 @@ final class TableLoader {
   }
 
   /** The table as its newest snapshot is, with the columns that its spec says by now. */
-  LoadedTable newest(Moment moment, TableObject object) {
+  LoadedTable newest(ClusterView moment, ColocatedTable object) {
     object.requireRecovered();
-    object.requireStatus();
-    return load(moment, object, object.newest(), object::shownColumns);
+    object.requireSnapshots();
+    return load(moment, object, object.snapshot(), object::shownColumns);
   }
 
   /** The same; where that cannot be read, the table as its spec says, so that it can be shown and altered. */
-  LoadedTable newestIfReadable(Moment moment, TableObject object) {
+  LoadedTable newestIfReadable(ClusterView moment, ColocatedTable object) {
     try {
       return newest(moment, object);
     } catch (Exception unreadable) {
@@ -55,8 +57,8 @@ final class TableLoader {
    * The table for a write. When what is there cannot be read, or is laid out in another way than the spec says by now, the table
    * is as its spec says: an overwrite replaces that, and the commit of anything else says what is wrong with it.
    */
-  LoadedTable written(Moment moment, TableObject object) {
-    object.requireStatus();
+  LoadedTable written(ClusterView moment, ColocatedTable object) {
+    object.requireSnapshots();
     try {
       LoadedTable newest = newest(moment, object);
       if (newest.isAsDefined()) {
@@ -68,15 +70,15 @@ final class TableLoader {
     return asDefined(moment, object, "its files are not as its definition says", Optional.empty());
   }
 
-  private LoadedTable asDefined(Moment moment, TableObject object, String why, Optional<Exception> unreadable) {
-    Optional<Moment.Group> placing = unreadable.isPresent()
+  private LoadedTable asDefined(ClusterView moment, ColocatedTable object, String why, Optional<Exception> unreadable) {
+    Optional<ClusterView.Group> placing = unreadable.isPresent()
         ? groupIfReadable(moment, object) : moment.group(object.namespace(), object.group());
     return new LoadedTable(
-        catalog + "." + object.shownName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
+        catalog + "." + object.shownName(), object, object.snapshot(), emptyShape(object, placing), placing, Optional.empty(),
         ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable, false);
   }
 
-  private static Optional<Moment.Group> groupIfReadable(Moment moment, TableObject object) {
+  private static Optional<ClusterView.Group> groupIfReadable(ClusterView moment, ColocatedTable object) {
     try {
       return moment.group(object.namespace(), object.group());
     } catch (Exception unreadable) {
@@ -86,16 +88,16 @@ final class TableLoader {
   }
 
   /** The table as an older snapshot was, its columns too. */
-  LoadedTable older(Moment moment, TableObject object, TableObject.Snapshot snapshot) {
+  LoadedTable older(ClusterView moment, ColocatedTable object, Snapshot snapshot) {
     return load(moment, object, Optional.of(snapshot), Function.identity()).pinned();
   }
 
   private LoadedTable load(
-      Moment moment, TableObject object, Optional<TableObject.Snapshot> snapshot,
+      ClusterView moment, ColocatedTable object, Optional<Snapshot> snapshot,
       Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
     // Not SQLConf.get(): within a view that is the configuration that the view was made with, as far as Spark keeps it.
     SQLConf conf = SparkSession.active().sessionState().conf();
-    Optional<Moment.Group> placing = moment.group(object.namespace(), object.group());
+    Optional<ClusterView.Group> placing = moment.group(object.namespace(), object.group());
     if (placing.isEmpty() && snapshot.isPresent()) {
       throw new ColocationException("table " + object.fullName() + " has rows, but its ColocationGroup '"
           + object.group().referenceFrom(object.namespace()) + "', which says which nodes hold them, does not exist or has "
@@ -105,13 +107,13 @@ final class TableLoader {
     LoadedTable.Shape shape = snapshot.isPresent()
         ? shape(manifest(LoadedTable.location(object, snapshot), fileSystem), shown)
         : emptyShape(object, placing);
-    Optional<Moment.Group> group = object.colocateWith().isEmpty() ? Optional.empty() : placing;
+    Optional<ClusterView.Group> group = object.colocateWith().isEmpty() ? Optional.empty() : placing;
     ReadDecision decision = ReadDecision.decide(
         ReadDecision.Switches.of(conf),
-        group.map(Moment.Group::object),
+        group.map(ClusterView.Group::object),
         group.map(found -> refusal(object, found.object())).orElse(object.refusal()),
         group.map(found -> inconsistency(shape, found.object())).orElse(""),
-        group.map(Moment.Group::silence).orElse(""),
+        group.map(ClusterView.Group::silence).orElse(""),
         group.map(found -> found.agents().keySet()).orElse(Set.of()))
         .noting(group.map(found -> fewBuckets(found.object(), shape, conf)).orElse(""));
     Verdict.of(decision).count();
@@ -122,32 +124,30 @@ final class TableLoader {
     return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, Optional.empty(), false);
   }
 
-  private static String inconsistency(LoadedTable.Shape shape, GroupObject group) {
-    String found = TableObject.inconsistency(shape.columns(), shape.bucketedBy(), shape.buckets(), group);
+  private static String inconsistency(LoadedTable.Shape shape, ColocationGroup group) {
+    String found = group.inconsistency(shape.layout(), shape.buckets());
     return found.isEmpty() ? shape.unpaddedKeys() : found;
   }
 
-  private static String fewBuckets(GroupObject group, LoadedTable.Shape shape, SQLConf conf) {
+  private static String fewBuckets(ColocationGroup group, LoadedTable.Shape shape, SQLConf conf) {
     int cores = Parallelism.configuredCores(key -> conf.getConfString(key, ""));
     return Parallelism.fewBuckets(group.key().toString(), shape.buckets(), cores);
   }
 
-  private static String refusal(TableObject object, GroupObject group) {
+  private static String refusal(ColocatedTable object, ColocationGroup group) {
     return object.refusal().isEmpty() ? group.refusal(object.namespace()) : object.refusal();
   }
 
   private static LoadedTable.Shape shape(
       Manifest manifest, Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
-    return new LoadedTable.Shape(
-        shown.apply(manifest.columns()), manifest.bucketedBy(), manifest.partitionedBy(), manifest.sortedBy(),
-        manifest.buckets(), manifest.padded());
+    TableLayout layout = new TableLayout(
+        shown.apply(manifest.columns()), manifest.bucketedBy(), manifest.partitionedBy(), manifest.sortedBy());
+    return new LoadedTable.Shape(layout, manifest.buckets(), manifest.padded());
   }
 
-  private static LoadedTable.Shape emptyShape(TableObject object, Optional<Moment.Group> placing) {
+  private static LoadedTable.Shape emptyShape(ColocatedTable object, Optional<ClusterView.Group> placing) {
     int buckets = placing.map(found -> found.object().bucketCount()).orElse(Math.max(object.buckets(), 1));
-    return new LoadedTable.Shape(
-        object.columns(), object.bucketedBy(), object.partitionedBy(), object.sortedBy(), buckets,
-        CharColumns.lengths(object.columns()));
+    return new LoadedTable.Shape(object.layout(), buckets, Types.charLengths(object.layout().columns()));
   }
 
   static Manifest manifest(String location, Map<String, String> fileSystem) {
@@ -166,30 +166,29 @@ final class TableLoader {
   }
 
   /**
-   * Which moment a query sees. Spark loads a query's tables one after the other, in one thread, and remembers them for as long
-   * as it analyzes the query; as long as it remembers one, the others are of the same moment.
+   * The view of the cluster that a query has. Spark loads a query's tables one after the other, in one thread, and remembers them
+   * while it analyzes the query; as long as it remembers one, the others are read from the same view.
    */
-  static final class Moments {
-    private record Last(WeakReference<Object> query, Moment moment) {}
+  static final class QueryViews {
+    private record Last(WeakReference<Object> query, ClusterView view) {}
 
-    private final KubernetesApi api;
     private final ThreadLocal<Last> last = new ThreadLocal<>();
 
-    Moments(KubernetesApi api) {
-      this.api = api;
-    }
-
-    /** The moment of the query that this thread analyzes; the present for its first table, and when it analyzes none. */
-    Moment current() {
-      // What Spark has loaded for the query: an object of the query's own, empty outside of analysis and before the first table.
+    /**
+     * The view of the query that this thread analyzes.
+     *
+     * @param present a new view, for the query's first table, and outside of queries
+     */
+    ClusterView current(Supplier<ClusterView> present) {
+      // The query's own cache of loaded relations; empty outside of analysis and before the first table.
       var loaded = AnalysisContext.get().relationCache();
       Last known = last.get();
       if (known != null && known.query().get() == loaded && !loaded.isEmpty()) {
-        return known.moment();
+        return known.view();
       }
-      Moment moment = new Moment(api);
-      last.set(new Last(new WeakReference<>(loaded), moment));
-      return moment;
+      ClusterView view = present.get();
+      last.set(new Last(new WeakReference<>(loaded), view));
+      return view;
     }
   }
 }

@@ -3,11 +3,12 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.catalog.ReadAsFiles.StreamAsFiles;
 import dev.colocation.spark.catalog.StreamOffset.Position;
 import dev.colocation.spark.catalog.StreamOptions.StreamStart;
+import dev.colocation.spark.cluster.ClusterView;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;
-import dev.colocation.spark.cluster.Moment;
-import dev.colocation.spark.cluster.Patience;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.Timer;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.Settings;
@@ -48,7 +49,7 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
   private final KubernetesApi api;
   private final TableLoader loader;
   private final StreamOptions options;
-  private final Patience.Clock clock = Patience.Clock.REAL;
+  private final Timer clock = Timer.REAL;
   private final Map<String, SortedMap<String, Long>> manifests = Collections.synchronizedMap(
       new LinkedHashMap<>(MOST_MANIFESTS, 0.75f, true) {
         private static final long serialVersionUID = 1L;
@@ -81,7 +82,7 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
   /** With this trigger a stream reads what is there when it starts, and ends. */
   @Override
   public void prepareForTriggerAvailableNow() {
-    last = object(new Moment(api)).newest().map(TableObject.Snapshot::id).orElse(0L);
+    last = object(new ClusterView(api)).snapshot().map(Snapshot::id).orElse(0L);
   }
 
   @Override
@@ -100,8 +101,8 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
     if (idleSinceNanos.isPresent() && !clock.sleep(pause(idleSinceNanos.get()))) {
       return from;
     }
-    Moment moment = new Moment(api);
-    TableObject object = object(moment);
+    ClusterView moment = new ClusterView(api);
+    ColocatedTable object = object(moment);
     requireSameTable(from, object);
     Position begin = from.position().orElseGet(
         () -> new StreamStart(analyzed.name(), kept(object), options, api.now()).position());
@@ -124,25 +125,25 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
    */
   LogicalPlan rows(Offset start, Offset end, List<AttributeReference> output) {
     StreamOffset to = StreamOffset.of(end);
-    Moment moment = new Moment(api);
-    TableObject object = object(moment);
+    ClusterView moment = new ClusterView(api);
+    ColocatedTable object = object(moment);
     requireSameTable(to, object);
     Position begin = StreamOffset.of(start).position().or(to::firstBegin).orElseThrow();
     AppendedFiles.Batch batch = appended(moment, object).between(begin, to.position().orElseThrow());
     if (batch.paths().isEmpty()) {
       return FilesRelation.nothing(output);
     }
-    TableObject.Snapshot snapshot = object.ofVersion(String.valueOf(batch.end().snapshot()));
-    return FilesRelation.appended(loader.older(moment, object, snapshot), analyzed.shape(), batch, output, this);
+    Snapshot snapshot = object.ofVersion(String.valueOf(batch.end().snapshot()));
+    return FilesRelation.appended(loader.older(moment, object, snapshot), analyzed.layout(), batch, output, this);
   }
 
-  private AppendedFiles appended(Moment moment, TableObject object) {
+  private AppendedFiles appended(ClusterView moment, ColocatedTable object) {
     return new AppendedFiles(
         analyzed.name(), kept(object), snapshot -> manifests.computeIfAbsent(
-            snapshot.manifest(), manifest -> files(moment, object, snapshot)), options.skipsChanges());
+            snapshot.manifestSha256(), manifest -> files(moment, object, snapshot)), options.skipsChanges());
   }
 
-  private static SortedMap<String, Long> files(Moment moment, TableObject object, TableObject.Snapshot snapshot) {
+  private static SortedMap<String, Long> files(ClusterView moment, ColocatedTable object, Snapshot snapshot) {
     SortedMap<String, Long> found = new TreeMap<>();
     Map<String, String> fileSystem = LoadedTable.fileSystem(
         object, moment.group(object.namespace(), object.group()), SparkSession.active().sessionState().conf());
@@ -157,28 +158,28 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
   }
 
   /** The oldest first. */
-  private List<TableObject.Snapshot> kept(TableObject object) {
+  private List<Snapshot> kept(ColocatedTable object) {
     return object.snapshots().stream().filter(one -> one.id() <= last)
-        .sorted(Comparator.comparingLong(TableObject.Snapshot::id)).toList();
+        .sorted(Comparator.comparingLong(Snapshot::id)).toList();
   }
 
-  private TableObject object(Moment moment) {
-    TableObject analyzed = this.analyzed.object();
-    TableObject object = moment.table(analyzed.namespace(), analyzed.name()).orElseThrow(
+  private ColocatedTable object(ClusterView moment) {
+    ColocatedTable analyzed = this.analyzed.object();
+    ColocatedTable object = moment.table(analyzed.namespace(), analyzed.name()).orElseThrow(
         () -> new ColocationException("table " + this.analyzed.name() + " was dropped since the stream began").unchecked());
     object.requireRecovered();
-    object.requireStatus();
+    object.requireSnapshots();
     return object;
   }
 
-  private void requireSameTable(StreamOffset offset, TableObject object) {
+  private void requireSameTable(StreamOffset offset, ColocatedTable object) {
     if (!offset.folder().equals(folder(object))) {
       throw new ColocationException("the stream's checkpoint is of table " + offset.folder() + ", and " + analyzed.name() + " is now "
           + folder(object) + ": it is another table, or was dropped and recreated. Begin with a new checkpoint").unchecked();
     }
   }
 
-  private static String folder(TableObject object) {
+  private static String folder(ColocatedTable object) {
     return object.namespace() + "/" + object.directory();
   }
 

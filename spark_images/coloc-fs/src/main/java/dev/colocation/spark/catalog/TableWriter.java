@@ -3,11 +3,11 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;
 import dev.colocation.spark.cluster.Names;
-import dev.colocation.spark.cluster.TableObject;
-import dev.colocation.spark.write.Commits;
+import dev.colocation.spark.write.Transaction;
 import java.net.HttpURLConnection;
 import java.util.Optional;
 import java.util.Set;
@@ -61,7 +61,7 @@ final class TableWriter {
     ObjectNode annotations = table.putObject("metadata").put("name", name).put("namespace", namespace).putObject("annotations");
     annotations.put(REQUEST, request);
     if (!sqlName.equals(name)) {
-      annotations.put(TableObject.SQL_NAME, sqlName);
+      annotations.put(ColocatedTable.SQL_NAME, sqlName);
     }
     table.set("spec", spec);
     String what = what(namespace, name);
@@ -127,7 +127,7 @@ final class TableWriter {
   /** The same, for rows that will be committed in the place of all that are there. It is taken back also when nobody judges it. */
   Changed replace(String namespace, String name, Function<JsonNode, ObjectNode> change) {
     Changed changed = send(namespace, name, change, true);
-    Commits.orUndo(() -> {
+    Transaction.orUndo(() -> {
       String refusal = judgement(namespace, name, changed.after(), " was not replaced:");
       if (!refusal.isEmpty()) {
         throw new ColocationException(refusal).unchecked();
@@ -169,7 +169,7 @@ final class TableWriter {
     ObjectNode annotations = body.putObject("metadata").putObject("annotations");
     JsonNode manifest = object.path("status").path("snapshot").path("manifest");
     if (replacesRows && patch.has("columns") && manifest.isTextual()) {
-      annotations.set(TableObject.REPLACES, manifest);
+      annotations.set(ColocatedTable.REPLACES, manifest);
     }
     body.set("spec", patch);
     return body;
@@ -193,9 +193,9 @@ final class TableWriter {
         return;
       }
       ObjectNode body = JSON.createObjectNode();
-      JsonNode replaced = changed.before().path("metadata").path("annotations").path(TableObject.REPLACES);
+      JsonNode replaced = changed.before().path("metadata").path("annotations").path(ColocatedTable.REPLACES);
       body.putObject("metadata").put("resourceVersion", object.get().path("metadata").path("resourceVersion").asText())
-          .putObject("annotations").set(TableObject.REPLACES, replaced.isTextual() ? replaced : body.nullNode());
+          .putObject("annotations").set(ColocatedTable.REPLACES, replaced.isTextual() ? replaced : body.nullNode());
       body.set("spec", undo);
       KubernetesApi.Answer answer = api.send(what(namespace, name), "PATCH", path(namespace, name), body);
       if (answer.status() != HttpURLConnection.HTTP_CONFLICT || attempt == MOST_ATTEMPTS) {
@@ -245,7 +245,7 @@ final class TableWriter {
     while (System.nanoTime() < deadline) {
       JsonNode status = read(namespace, name).map(object -> object.path("status")).orElse(JSON.createObjectNode());
       if (status.path("observedGeneration").asLong() >= generation && status.path("accepted").isBoolean()) {
-        return TableObject.judgement(status);
+        return ColocatedTable.judgement(status);
       }
       pause();
     }

@@ -2,7 +2,6 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.OptionsOfWrites.DefiningOptions;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableProperty;
 import dev.colocation.spark.write.WriteOptions.ReplacedRows;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;

@@ -16,15 +16,27 @@ import java.util.Set;
 
 /** Tables, groups and agents' addresses as the API server knows them, and the compare-and-set of a table's snapshot. */
 public final class Cluster {
+  /** Requests to the API server; tests replace it. */
+  @FunctionalInterface
+  public interface Requests {
+    /**
+     * One request, sent once: repeating a change whose answer was lost could make it twice.
+     *
+     * @param body JSON; null = none
+     * @return with status {@link KubernetesApi#NO_ANSWER} when no answer came
+     */
+    KubernetesApi.Answer sendOnce(String method, String path, JsonNode body);
+  }
+
   private static final int FIRST_SERVER_ERROR = 500;
   /** Request timeout, too many requests: they pass, as server errors do. */
   private static final Set<Integer> PASSING = Set.of(408, 429);
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  private final ClusterApi api;
+  private final Cluster.Requests api;
   private final ServerClock clock;
 
-  public Cluster(ClusterApi api, Timer timer) {
+  public Cluster(Cluster.Requests api, Timer timer) {
     this.api = api;
     clock = new ServerClock(timer::nanos, timer::now);
   }
@@ -58,12 +70,12 @@ public final class Cluster {
     }
   }
 
-  public TableState table(String namespace, String name) throws NoAnswer {
-    return TableState.parse(own("ColocatedTable", KubernetesApi.TABLES, namespace, name));
+  public ColocatedTable table(String namespace, String name) throws NoAnswer {
+    return ColocatedTable.parse(own("ColocatedTable", KubernetesApi.TABLES, namespace, name)).requireSpec();
   }
 
-  public GroupObject group(Names.GroupKey key) throws NoAnswer {
-    return GroupObject.parse(own("ColocationGroup", KubernetesApi.GROUPS, key.namespace(), key.name()));
+  public ColocationGroup group(Names.GroupKey key) throws NoAnswer {
+    return ColocationGroup.parse(own("ColocationGroup", KubernetesApi.GROUPS, key.namespace(), key.name()));
   }
 
   /** Ready agents' URLs by node: those that readers and writers of a group's tables in {@code namespace} may talk to. */
@@ -72,9 +84,9 @@ public final class Cluster {
     String what = "ConfigMap " + namespace + "/" + name;
     JsonNode data = get(what, "/api/v1/namespaces/" + namespace + "/configmaps/" + name).path("data");
     try {
-      return GroupAgents.parse(data, GroupAgents.READY);
+      return ColocationGroup.agents(data, ColocationGroup.READY_AGENTS);
     } catch (JsonProcessingException error) {
-      throw new WriteException(GroupAgents.READY + " of " + what + " cannot be read: " + error.getMessage(), error);
+      throw new WriteException(ColocationGroup.READY_AGENTS + " of " + what + " cannot be read: " + error.getMessage(), error);
     }
   }
 
@@ -87,7 +99,7 @@ public final class Cluster {
    * @throws WriteConflict when it is not, and nothing was changed
    * @throws NoAnswer when it may have been done: read the table to know
    */
-  public JsonNode commit(TableState table, ObjectNode snapshot, List<Snapshot> history, Optional<List<CommitRecord>> commits)
+  public JsonNode commit(ColocatedTable table, ObjectNode snapshot, List<Snapshot> history, Optional<List<CommitRecord>> commits)
       throws WriteConflict, NoAnswer {
     ObjectNode body = JSON.createObjectNode();
     body.putObject("metadata").put("resourceVersion", table.resourceVersion()).put("uid", table.uid());
@@ -95,7 +107,7 @@ public final class Cluster {
     status.set("snapshot", snapshot);
     ArrayNode replaced = status.putArray("history");
     history.forEach(one -> replaced.add(one.json()));
-    table.columnsToTell().ifPresent(columns -> status.set("columns", columns));
+    table.columnsToReport().ifPresent(columns -> status.set("columns", columns));
     commits.ifPresent(records -> {
       ArrayNode kept = status.putArray("commits");
       records.forEach(record -> kept.add(record.json()));

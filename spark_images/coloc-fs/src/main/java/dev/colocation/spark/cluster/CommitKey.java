@@ -18,17 +18,14 @@ public record CommitKey(String writer, long version) {
   /** So that a table's status stays small. */
   public static final int MAX_WRITER_CHARACTERS = 128;
 
-  /** JSON's numbers are exact up to here in every language that reads them. */
-  public static final long MAX_VERSION = (1L << 53) - 1;
-
   public CommitKey {
     int characters = writer.codePointCount(0, writer.length());
     if (characters < 1 || characters > MAX_WRITER_CHARACTERS) {
       throw new InvalidOption("the writer of a commit has " + characters + " characters; allowed: 1 to "
           + MAX_WRITER_CHARACTERS);
     }
-    if (version < 0 || version > MAX_VERSION) {
-      throw new InvalidOption("version " + version + " of writer " + writer + "; allowed: 0 to " + MAX_VERSION);
+    if (version < 0 || version > Json.MAX_EXACT) {
+      throw new InvalidOption("version " + version + " of writer " + writer + "; allowed: 0 to " + Json.MAX_EXACT);
     }
   }
 
@@ -44,17 +41,17 @@ public record CommitKey(String writer, long version) {
     /** What is wrong with an object; empty when it is a record. */
     static Optional<String> problem(JsonNode node, String where) {
       if (!node.isObject()) {
-        return Optional.of(where + " is " + Snapshot.shown(node) + "; allowed: an object");
+        return Optional.of(where + " is " + Json.shown(node) + "; allowed: an object");
       }
-      String writer = node.path("writer").isTextual() ? node.path("writer").asText() : "";
+      String writer = Json.text(node.path("writer"));
       if (writer.isEmpty() || writer.codePointCount(0, writer.length()) > CommitKey.MAX_WRITER_CHARACTERS) {
-        return Optional.of(where + ".writer is " + Snapshot.shown(node.path("writer")) + "; allowed: 1 to "
+        return Optional.of(where + ".writer is " + Json.shown(node.path("writer")) + "; allowed: 1 to "
             + CommitKey.MAX_WRITER_CHARACTERS + " characters");
       }
       for (String name : List.of("version", "snapshotId")) {
-        if (!Snapshot.isCount(node.path(name))) {
-          return Optional.of(where + "." + name + " is " + Snapshot.shown(node.path(name)) + "; allowed: 0 to "
-              + CommitKey.MAX_VERSION);
+        if (!Json.isCount(node.path(name))) {
+          return Optional.of(where + "." + name + " is " + Json.shown(node.path(name)) + "; allowed: 0 to "
+              + Json.MAX_EXACT);
         }
       }
       return Optional.empty();

@@ -34,7 +34,7 @@ import java.util.function.Supplier;
  * The API server, by the client that Spark brings along: its configuration, credentials and retries are the client's, the
  * objects are JSON. One per configuration in a JVM, so that all sessions share connections.
  */
-public final class KubernetesApi implements ClusterApi {
+public final class KubernetesApi implements Cluster.Requests {
   public static final String TABLES = "colocatedtables";
   public static final String GROUPS = "colocationgroups";
   static final String OWN_API = "/apis/colocation.dev/v1alpha1";
@@ -71,7 +71,7 @@ public final class KubernetesApi implements ClusterApi {
   private final HttpClient client;
   private final HttpClient clientWithoutRetries;
   private final String server;
-  private final OperatorLife operatorLife = new OperatorLife(this);
+  private final SignOfLife signOfLife = new SignOfLife(this);
   private final ServerClock clock = new ServerClock(System::nanoTime, Instant::now);
 
   private KubernetesApi(Config config) {
@@ -104,8 +104,8 @@ public final class KubernetesApi implements ClusterApi {
    return clock.now();
   }
 
-  OperatorLife operatorLife() {
-    return operatorLife;
+  SignOfLife signOfLife() {
+    return signOfLife;
   }
 
   /**
@@ -158,7 +158,7 @@ public final class KubernetesApi implements ClusterApi {
   }
 
   /**
-   * One request; a read waits for an API server that is away, see {@link Patience}.
+   * One request; a read waits for an API server that is away, see {@link ApiRetries}.
    *
    * @param body JSON; null = none
    */
@@ -177,17 +177,17 @@ public final class KubernetesApi implements ClusterApi {
   }
 
   private Answer confirmed(Supplier<Answer> ask) {
-    return Patience.confirmed(ask, () -> ask("/readyz"), Patience.Clock.REAL);
+    return ApiRetries.confirmed(ask, () -> ask("/readyz"), Timer.REAL);
   }
 
   private Answer send(String what, String method, String path, JsonNode body, String accepted) {
     boolean isRead = method.equals("GET");
     HttpClient by = isRead ? clientWithoutRetries : client;
     Supplier<Answer> ask = () -> confirmed(() -> exchanged(by, method, path, body, accepted));
-    Answer answer = isRead ? Patience.read(ask, Patience.Clock.REAL) : ask.get();
-    if (answer.status() == NO_ANSWER || isRead && Patience.isPassing(answer)) {
+    Answer answer = isRead ? ApiRetries.read(ask, Timer.REAL) : ask.get();
+    if (answer.status() == NO_ANSWER || isRead && ApiRetries.isPassing(answer)) {
       String came = answer.status() == NO_ANSWER ? " gave no answer: " : " answered " + answer.status() + ": ";
-      String cure = isRead ? "asked for " + Patience.LONGEST.toSeconds() + " s; repeat it when the API server is back"
+      String cure = isRead ? "asked for " + ApiRetries.LONGEST.toSeconds() + " s; repeat it when the API server is back"
           : "it may have been done: look before you repeat it";
       throw new ColocationException(what + ": the API server " + server + came + answer.body().path("message").asText()
           + "; " + cure).unchecked();

@@ -10,62 +10,78 @@ import java.util.Optional;
 import java.util.regex.Pattern;
 
 /**
- * A committed state of a table, as its status names it.
+ * A committed state of a table, as its status records it. Counts are of one replica.
  *
  * @param manifestSha256 64 hex digits
- * @param json as the status has it, with what later versions wrote
+ * @param json the record in the status, with fields that later versions added
  */
 public record Snapshot(long id, String manifestSha256, Instant committedAt, ObjectNode json) {
   private static final String PREFIX = "sha256:";
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
   private static final Pattern TIME = Pattern.compile("[12][0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]"
       + "([.][0-9]{1,9})?(Z|[+-][01][0-9]:[0-5][0-9])");
-  private static final int MAX_SHOWN_CHARACTERS = 100;
   private static final List<String> COUNTS = List.of("partitions", "files", "rows", "bytes");
 
   /** What is wrong with an object; empty when it is a snapshot. */
   static Optional<String> problem(JsonNode node, String where) {
     if (!node.isObject()) {
-     return Optional.of(where + " is " + shown(node) + "; allowed: an object");
+      return Optional.of(where + " is " + Json.shown(node) + "; allowed: an object");
     }
-    if (!isCount(node.path("id"))) {
-     return Optional.of(where + ".id is " + shown(node.path("id")) + "; allowed: 0 to " + CommitKey.MAX_VERSION);
+    if (!Json.isCount(node.path("id"))) {
+      return Optional.of(where + ".id is " + Json.shown(node.path("id")) + "; allowed: 0 to " + Json.MAX_EXACT);
     }
     if (!node.path("manifest").isTextual() || !MANIFEST.matcher(node.path("manifest").asText()).matches()) {
-     return Optional.of(where + ".manifest is " + shown(node.path("manifest"))
+      return Optional.of(where + ".manifest is " + Json.shown(node.path("manifest"))
           + "; allowed: sha256: followed by 64 hexadecimal digits in lower case");
     }
     if (time(node.path("committedAt")).isEmpty()) {
-     return Optional.of(where + ".committedAt is " + shown(node.path("committedAt"))
+      return Optional.of(where + ".committedAt is " + Json.shown(node.path("committedAt"))
           + "; allowed: a time of RFC 3339 with a time zone, e.g. 2026-11-21T00:00:00Z");
     }
-    return COUNTS.stream().filter(name -> node.has(name) && !isCount(node.path(name))).findFirst()
-        .map(name -> where + "." + name + " is " + shown(node.path(name)) + "; allowed: 0 to " + CommitKey.MAX_VERSION);
+    return COUNTS.stream().filter(name -> node.has(name) && !Json.isCount(node.path(name))).findFirst()
+        .map(name -> where + "." + name + " is " + Json.shown(node.path(name)) + "; allowed: 0 to " + Json.MAX_EXACT);
   }
 
-  /** An object without a {@link #problem}. */
+  /** Reads an object without a {@link #problem}. */
   public static Snapshot of(JsonNode node) {
     return new Snapshot(node.path("id").asLong(), node.path("manifest").asText().substring(PREFIX.length()),
         time(node.path("committedAt")).orElseThrow(), (ObjectNode) node);
   }
 
-  /** {@code sha256:<hex>}, as people see it. */
+  /** The manifest's name in objects and messages, {@code sha256:<hex>}. */
   public String manifest() {
     return PREFIX + manifestSha256;
   }
 
+  /** After a restore of etcd another snapshot may have the same id; its manifest differs. */
   public boolean isSameAs(Snapshot other) {
     return id == other.id && manifestSha256.equals(other.manifestSha256);
   }
 
-  static boolean isCount(JsonNode node) {
-    return node.isIntegralNumber() && node.canConvertToLong() && node.asLong() >= 0
-        && node.asLong() <= CommitKey.MAX_VERSION;
+  /** The change that made it, e.g. append; empty when the status does not record it. */
+  public String operation() {
+    return Json.text(json.path("operation"));
   }
 
-  static String shown(JsonNode node) {
-    String text = node.isMissingNode() ? "missing" : node.toString();
-    return text.length() <= MAX_SHOWN_CHARACTERS ? text : text.substring(0, MAX_SHOWN_CHARACTERS) + "…";
+  public long partitions() {
+    return json.path("partitions").asLong();
+  }
+
+  public long files() {
+    return json.path("files").asLong();
+  }
+
+  public long rows() {
+    return json.path("rows").asLong();
+  }
+
+  public long bytes() {
+    return json.path("bytes").asLong();
+  }
+
+  @Override
+  public String toString() {
+    return id + " (" + json.path("committedAt").asText() + ")";
   }
 
   private static Optional<Instant> time(JsonNode node) {
@@ -73,7 +89,7 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
       return Optional.empty();
     }
     try {
-     return Optional.of(OffsetDateTime.parse(node.asText()).toInstant());
+      return Optional.of(OffsetDateTime.parse(node.asText()).toInstant());
     } catch (DateTimeException error) {
       return Optional.empty();
     }

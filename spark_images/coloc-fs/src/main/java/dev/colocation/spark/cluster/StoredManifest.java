@@ -214,6 +214,6 @@ public final class StoredManifest {
   /** Of {@code bucketedBy}, {@code partitionedBy} or {@code sortedBy}. */
   public List<String> names(String field) {
     JsonNode found = header.path(field);
-    return GroupObject.texts(found);
+    return Json.texts(found);
   }
 }

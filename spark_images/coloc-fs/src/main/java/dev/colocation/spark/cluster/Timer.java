@@ -3,7 +3,7 @@ package dev.colocation.spark.cluster;
 import java.time.Duration;
 import java.time.Instant;
 
-/** Clocks and waiting, so that tests need none. */
+/** Clocks and waiting; tests replace it, so that they do not wait. */
 public interface Timer {
   Timer REAL = new Timer() {
     @Override
@@ -17,12 +17,13 @@ public interface Timer {
     }
 
     @Override
-    public void sleep(Duration time) {
+    public boolean sleep(Duration time) {
       try {
         Thread.sleep(time.toMillis());
+        return true;
       } catch (InterruptedException error) {
         Thread.currentThread().interrupt();
-        throw new WriteException("cancelled", error);
+        return false;
       }
     }
   };
@@ -30,9 +31,20 @@ public interface Timer {
   /** Monotonic. */
   long nanos();
 
-  /** The time of day by this node's clock; see {@link Cluster#now}. */
+  /** The time of day by this node's clock; see {@link KubernetesApi.ServerClock}. */
   Instant now();
 
-  /** @throws WriteException when the thread was interrupted */
-  void sleep(Duration time);
+  /** Waits; false when the thread was interrupted, that is when the statement was cancelled. */
+  boolean sleep(Duration time);
+
+  /**
+   * Waits.
+   *
+   * @throws WriteException when the thread was interrupted
+   */
+  default void pause(Duration time) {
+    if (!sleep(time)) {
+      throw new WriteException("cancelled");
+    }
+  }
 }

@@ -1,5 +1,6 @@
 package dev.colocation.spark.plan;
 
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;

@@ -1,14 +1,12 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.TableState;
-import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.cluster.WriteException;
-import dev.colocation.spark.write.Change.Mode;
-import dev.colocation.spark.write.Change.Overtaken;
+import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -22,93 +20,11 @@ import java.util.TreeSet;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
-/** What may be done to the files of a table in one commit: its difference. Pure. */
+/**
+ * What one commit does to the files of a table: which committed files stay, which new ones come, and whether it may go on top of
+ * a commit that overtook it. Pure.
+ */
 public sealed interface Change {
-  /** For messages, and for {@code status.snapshot.operation}. */
-  String label();
-
-  /** New files, which the nodes must hold before the commit. */
-  default List<DataFile> files() {
-    return List.of();
-  }
-
-  /** Number of buckets that the new files were made for; empty for changes that make no files. */
-  default OptionalInt madeForBuckets() {
-    return OptionalInt.empty();
-  }
-
-  /** Whether files that are there may stay, so that the new ones must be of their layout. */
-  boolean keepsFiles();
-
-  /** Whether it may be applied to a snapshot that is newer than the one it began on: what replaces everything has lost then. */
-  default boolean goesOnTop() {
-    return keepsFiles();
-  }
-
-  /**
-   * Checks what must be true of the table until the commit.
-   *
-   * @throws WriteException.LoadConflict saying what is not
-   */
-  default void checkTable(TableState table) {}
-
-  /**
-   * The committed files that stay, in their order.
-   *
-   * @throws Overtaken saying what is missing
-   */
-  List<DataFile> kept(List<DataFile> committed) throws Overtaken;
-
-  /**
-   * Checks that what was committed since the change began may stay beside it, or be replaced by it.
-   *
-   * @throws Overtaken saying what has changed
-   */
-  void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) throws Overtaken;
-
-  /**
-   * CHAR columns, by their names in files, of which every value is so long in all files after the change.
-   *
-   * @param declared as the table says, by which new rows are padded
-   * @param before the same of the committed files
-   * @param kept the committed files that stay
-   */
-  default Map<String, Integer> padded(Map<String, Integer> declared, Map<String, Integer> before, List<DataFile> kept) {
-    return before;
-  }
-
-  /** Whether a file is in one of the partitions; each entry means every partition that has its values. */
-  static boolean isIn(DataFile file, List<Map<String, String>> partitions) {
-    return partitions.stream().anyMatch(chosen -> hasValues(file.partition(), chosen));
-  }
-
-  private static boolean hasValues(Map<String, String> partition, Map<String, String> chosen) {
-    return chosen.entrySet().stream().allMatch(value -> partition.containsKey(value.getKey())
-        && Objects.equals(partition.get(value.getKey()), value.getValue()));
-  }
-
-  /** How new rows go together with those that are there. */
-  enum Mode {
-    APPEND("append"),
-    /** All rows are replaced. */
-    OVERWRITE("overwrite"),
-    /** The partitions that the rows are in are replaced: Spark's dynamic INSERT OVERWRITE. */
-    OVERWRITE_PARTITIONS("overwrite-partitions"),
-    /** Named partitions are replaced, also when no row comes: SQL's INSERT OVERWRITE … PARTITION (dt='x'). */
-    OVERWRITE_MATCHING("overwrite-matching");
-
-    private final String label;
-
-    Mode(String label) {
-      this.label = label;
-    }
-
-    /** As users write it, and as messages say it. */
-    public String label() {
-      return label;
-    }
-  }
-
   /** The committed files are no longer those that a change began on, and it may not go on top of them. */
   final class Overtaken extends Exception {
     private static final long serialVersionUID = 1L;
@@ -118,18 +34,107 @@ public sealed interface Change {
     }
   }
 
+  /** The change's name in messages and in {@code status.snapshot.operation}. */
+  String label();
+
+  /** New files, which the nodes must hold before the commit. */
+  default List<DataFile> files() {
+    return List.of();
+  }
+
+  /** Number of buckets that the new files were made for; empty for changes without new files. */
+  default OptionalInt madeForBuckets() {
+    return OptionalInt.empty();
+  }
+
+  /** Whether committed files may stay, so that the new ones must have their layout. */
+  boolean keepsFiles();
+
+  /** Whether it may be applied to a newer snapshot than the one it began on. A change that replaces everything may not. */
+  default boolean goesOnTop() {
+    return keepsFiles();
+  }
+
+  /** Whether {@link #checkOvertaking} has to compare files, so that both manifests are read. */
+  default boolean comparesFiles() {
+    return false;
+  }
+
   /**
-   * A load. An append goes on top of whatever was committed meanwhile. An overwrite that was overtaken has lost; one of
-   * partitions has lost only if files came or went in those that it replaces.
+   * Checks what must hold for the table until the commit.
    *
-   * @param files all of it
+   * @throws WriteException.LoadConflict with what does not hold
+   */
+  default void checkTable(ColocatedTable table) {}
+
+  /**
+   * The committed files that stay, in their order.
+   *
+   * @throws Overtaken with what is missing
+   */
+  List<DataFile> kept(List<DataFile> committed) throws Overtaken;
+
+  /**
+   * Checks whether commits since the change began may stay with it, or be replaced by it.
+   *
+   * @throws Overtaken with what they have changed
+   */
+  default void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) throws Overtaken {}
+
+  /**
+   * CHAR columns, by their names in files, all values of which are padded to this length after the change.
+   *
+   * @param declared the definition's CHAR columns, to whose lengths new rows are padded
+   * @param before the same of the committed files
+   * @param kept the committed files that stay
+   */
+  default Map<String, Integer> padded(Map<String, Integer> declared, Map<String, Integer> before, List<DataFile> kept) {
+    return before;
+  }
+
+  /** Whether a file is in one of the partitions; each entry stands for all partitions that have its values. */
+  static boolean isIn(DataFile file, List<Map<String, String>> partitions) {
+    return partitions.stream().anyMatch(chosen -> hasValues(file.partition(), chosen));
+  }
+
+  private static boolean hasValues(Map<String, String> partition, Map<String, String> chosen) {
+    return chosen.entrySet().stream().allMatch(value -> partition.containsKey(value.getKey())
+        && Objects.equals(partition.get(value.getKey()), value.getValue()));
+  }
+
+  /** Which committed rows new rows replace. */
+  enum Mode {
+    APPEND("append"),
+    /** All rows are replaced. */
+    OVERWRITE("overwrite"),
+    /** The partitions that have new rows are replaced: Spark's dynamic INSERT OVERWRITE. */
+    OVERWRITE_PARTITIONS("overwrite-partitions"),
+    /** The named partitions are replaced, also by no rows: SQL's INSERT OVERWRITE … PARTITION (dt='x'). */
+    OVERWRITE_MATCHING("overwrite-matching");
+
+    private final String label;
+
+    Mode(String label) {
+      this.label = label;
+    }
+
+    /** The mode's name for users, and in messages. */
+    public String label() {
+      return label;
+    }
+  }
+
+  /**
+   * A load. An append goes on top of any commit. An overwrite that was overtaken fails; an overwrite of partitions fails only if
+   * files were added to or removed from these partitions.
+   *
+   * @param files all of its files
    * @param buckets number of buckets that the files were made for
-   * @param replaced of {@link Mode#OVERWRITE_MATCHING}, and of no other mode: each entry replaces every partition that has its
-   *     values, and new files must lie in one of them
+   * @param replaced only for {@link Mode#OVERWRITE_MATCHING}: each entry replaces all partitions that have its values, and new
+   *     files must be in one of them
    */
   record NewFiles(Mode mode, List<DataFile> files, int buckets, Optional<List<Map<String, String>>> replaced)
       implements Change {
-
     public NewFiles {
       files = List.copyOf(files);
       if (replaced.isPresent() != (mode == Mode.OVERWRITE_MATCHING)) {
@@ -137,7 +142,7 @@ public sealed interface Change {
             + " partitions to replace");
       }
       for (DataFile file : files) {
-        if (replaced.isPresent() && !Change.isIn(file, replaced.get())) {
+        if (replaced.isPresent() && !isIn(file, replaced.get())) {
           throw new SchemaMismatch("rows are in partition " + file.partition() + ", which is none of those that are replaced: "
               + replaced.get() + ". Filter them, or name their partition in the condition");
         }
@@ -164,21 +169,26 @@ public sealed interface Change {
     }
 
     @Override
+    public boolean comparesFiles() {
+      return mode != Mode.APPEND;
+    }
+
+    @Override
     public List<DataFile> kept(List<DataFile> committed) {
-      Predicate<DataFile> goes = replaces();
+      Predicate<DataFile> goes = replacedFiles();
       return committed.stream().filter(file -> !goes.test(file)).toList();
     }
 
     @Override
     public void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) throws Overtaken {
-      Predicate<DataFile> goes = replaces();
-      Set<Map<String, String>> hit = new LinkedHashSet<>();
-      inOneOnly(beganOn, committed).stream().filter(goes).forEach(file -> hit.add(file.partition()));
-      if (mode != Mode.OVERWRITE && !hit.isEmpty()) {
-        String example = hit.iterator().next().entrySet().stream()
+      Predicate<DataFile> goes = replacedFiles();
+      Set<Map<String, String>> changed = new LinkedHashSet<>();
+      inOneOnly(beganOn, committed).stream().filter(goes).forEach(file -> changed.add(file.partition()));
+      if (mode != Mode.OVERWRITE && !changed.isEmpty()) {
+        String example = changed.iterator().next().entrySet().stream()
             .map(value -> value.getKey() + "=" + value.getValue()).collect(Collectors.joining(", "));
         throw new Overtaken(
-            hit.size() + " of the partitions that it replaces were changed meanwhile, e.g. " + example);
+            changed.size() + " of the partitions that it replaces were changed meanwhile, e.g. " + example);
       }
     }
 
@@ -187,19 +197,18 @@ public sealed interface Change {
       return kept.isEmpty() ? declared : before;
     }
 
-    /** Which committed files go. */
-    private Predicate<DataFile> replaces() {
+    private Predicate<DataFile> replacedFiles() {
       Set<Map<String, String>> own = new HashSet<>();
       files.forEach(file -> own.add(file.partition()));
       return switch (mode) {
         case APPEND -> file -> false;
         case OVERWRITE -> file -> true;
         case OVERWRITE_PARTITIONS -> file -> own.contains(file.partition());
-        case OVERWRITE_MATCHING -> file -> Change.isIn(file, replaced.orElseThrow());
+        case OVERWRITE_MATCHING -> file -> isIn(file, replaced.orElseThrow());
       };
     }
 
-    /** Files that came or went. */
+    /** Files that were added or removed. */
     private static List<DataFile> inOneOnly(List<DataFile> beganOn, List<DataFile> committed) {
       Map<String, DataFile> found = new LinkedHashMap<>();
       beganOn.forEach(file -> found.put(file.path(), file));
@@ -213,8 +222,8 @@ public sealed interface Change {
   }
 
   /**
-   * A compaction: the rows of exactly these files, in other files. It goes on top of loads that were committed meanwhile, as
-   * long as every file that it read is still committed.
+   * A compaction: the rows of exactly these files, in other files. It goes on top of later loads as long as every file that it
+   * read is still committed.
    *
    * @param replaced paths of the files that were read
    * @param buckets number of buckets that the files were made for
@@ -250,16 +259,12 @@ public sealed interface Change {
       }
       return committed.stream().filter(file -> !replaced.contains(file.path())).toList();
     }
-
-    /** Whether its files are still there {@link #kept} says. */
-    @Override
-    public void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) {}
   }
 
   /**
-   * Partitions go with all rows that are in them at the commit, as with SQL's DROP PARTITION.
+   * Partitions are dropped with all rows that they have at the commit, as with SQL's DROP PARTITION.
    *
-   * @param partitions each entry drops every partition that has its values; null = NULL
+   * @param partitions each entry drops all partitions that have its values; null = NULL
    */
   record DropPartitions(List<Map<String, String>> partitions) implements Change {
     public DropPartitions {
@@ -278,15 +283,11 @@ public sealed interface Change {
 
     @Override
     public List<DataFile> kept(List<DataFile> committed) {
-      return committed.stream().filter(file -> !Change.isIn(file, partitions)).toList();
+      return committed.stream().filter(file -> !isIn(file, partitions)).toList();
     }
-
-    /** It drops what it finds. */
-    @Override
-    public void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) {}
   }
 
-  /** All files stay, under a definition with fewer columns. Files that have one of these do not fit it: then it is refused. */
+  /** All files stay, under a definition with fewer columns. It is refused when files have one of the dropped columns. */
   record DropColumns() implements Change {
     @Override
     public String label() {
@@ -302,20 +303,17 @@ public sealed interface Change {
     public List<DataFile> kept(List<DataFile> committed) {
       return committed;
     }
-
-    @Override
-    public void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) {}
   }
 
   /**
-   * The files of an older snapshot become those of the next one. What was committed since it began would be lost unseen: it has
-   * lost then.
+   * The files of an older snapshot become those of the next one. It fails when it was overtaken, since it would undo commits that
+   * its user has not seen.
    *
-   * @param target which the table keeps until the commit, so that nobody deletes its files
+   * @param target must be in the table's history until the commit; agents may delete the files of expired snapshots
    * @param paths of all its files
-   * @param files those that the present snapshot lacks; the target's nodes have them
+   * @param files those that the present snapshot lacks; nodes already hold them
    * @param buckets number of buckets that they were made for
-   * @param padded as {@link Change#padded}
+   * @param padded see {@link Change#padded}
    */
   record RollBack(Snapshot target, Set<String> paths, List<DataFile> files, int buckets, Map<String, Integer> padded)
       implements Change {
@@ -328,21 +326,18 @@ public sealed interface Change {
     /**
      * The way from the present snapshot to an older one.
      *
-     * @throws WriteException.LoadConflict when the older one's files are not laid out as the table is now
+     * @throws WriteException.LoadConflict when the older snapshot's files do not have the table's present layout
      */
-    static RollBack of(TableState table, Snapshot target, StoredManifest wanted, StoredManifest present) {
+    static RollBack of(ColocatedTable table, Snapshot target, StoredManifest wanted, StoredManifest present) {
       NextManifest.refuseOtherLayout(table, wanted, present.buckets());
-      Set<String> paths = paths(wanted);
       Set<String> there = paths(present);
       List<DataFile> restored = wanted.files().stream().filter(file -> !there.contains(file.path())).toList();
-      return new RollBack(target, paths, restored, wanted.buckets(),
-          wanted.padded(CharColumns.lengths(table.columns())));
+      return new RollBack(target, paths(wanted), restored, wanted.buckets(),
+          wanted.padded(Types.charLengths(table.layout().columns())));
     }
 
     private static Set<String> paths(StoredManifest manifest) {
-      Set<String> paths = new HashSet<>();
-      manifest.files().forEach(file -> paths.add(file.path()));
-      return paths;
+      return manifest.files().stream().map(DataFile::path).collect(Collectors.toSet());
     }
 
     @Override
@@ -370,9 +365,8 @@ public sealed interface Change {
       return padded;
     }
 
-    /** Files of snapshots that a table keeps no longer are deleted, by whoever reads that. */
     @Override
-    public void checkTable(TableState table) {
+    public void checkTable(ColocatedTable table) {
       if (table.history().stream().noneMatch(target::isSameAs)) {
         throw new WriteException.LoadConflict("table " + table.fullName() + " no longer keeps snapshot " + target.id()
             + "; nothing was changed");
@@ -383,9 +377,5 @@ public sealed interface Change {
     public List<DataFile> kept(List<DataFile> committed) {
       return committed.stream().filter(file -> paths.contains(file.path())).toList();
     }
-
-    /** It goes on top of nothing. */
-    @Override
-    public void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) {}
   }
 }

@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.cluster.WriteException.InvalidOption;
 import dev.colocation.spark.write.ReadSnapshot.StaleReads;
@@ -16,8 +17,8 @@ import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;

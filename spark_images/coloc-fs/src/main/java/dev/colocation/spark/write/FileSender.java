@@ -1,8 +1,8 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.fs.AgentClient.Folder;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.ParquetFiles.LocalFile;

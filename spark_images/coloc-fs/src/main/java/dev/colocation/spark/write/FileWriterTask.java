@@ -1,9 +1,9 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
-import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.FileSender.FilesOnTheirWay;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.ParquetFiles.LocalFile;

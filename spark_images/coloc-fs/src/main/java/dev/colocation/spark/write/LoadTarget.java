@@ -1,9 +1,9 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.cluster.Cluster.NoAnswer;
 import dev.colocation.spark.cluster.Cluster;
-import dev.colocation.spark.cluster.GroupObject;
-import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.Cluster.NoAnswer;
+import dev.colocation.spark.cluster.ColocatedTable;
+import dev.colocation.spark.cluster.ColocationGroup;
 import dev.colocation.spark.cluster.Timer;
 import dev.colocation.spark.cluster.WriteException;
 import java.time.Duration;
@@ -15,7 +15,7 @@ import java.util.Map;
  *
  * @param agents ready agents' URLs by node
  */
-record LoadTarget(TableState table, GroupObject group, Map<String, String> agents) {
+record LoadTarget(ColocatedTable table, ColocationGroup group, Map<String, String> agents) {
   private static final Duration POLL = Duration.ofSeconds(1);
 
   /** What a target lacks; it may come. */
@@ -62,12 +62,12 @@ record LoadTarget(TableState table, GroupObject group, Map<String, String> agent
         throw new WriteException.NotReady("table " + namespace + "." + name + " cannot be loaded after "
             + limit.toSeconds() + " s: " + lacking);
       }
-      timer.sleep(POLL);
+      timer.pause(POLL);
     }
   }
 
   private static LoadTarget find(Cluster cluster, String namespace, String name) throws NoAnswer, Lacking {
-    TableState table = cluster.table(namespace, name);
+    ColocatedTable table = cluster.table(namespace, name);
     require(table.refusal().isEmpty(), table.refusal());
     try {
       LoadTarget target = new LoadTarget(

@@ -5,12 +5,12 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
-import dev.colocation.spark.cluster.CharColumns;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.SchemaEvolution;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;
@@ -48,9 +48,9 @@ record NextManifest(
    *     ones do not fit there; or files that the change began on are gone
    * @throws WriteException.InvalidTable when the table's status does not say which files are there
    */
-  static NextManifest of(TableState table, Optional<StoredManifest> parent, Change change) {
+  static NextManifest of(ColocatedTable table, Optional<StoredManifest> parent, Change change) {
     if (change.keepsFiles()) {
-      table.checkStatus();
+      table.requireStatus();
     }
     List<DataFile> committed = parent.map(StoredManifest::files).orElse(List.of());
     int buckets = change.madeForBuckets().orElseGet(() -> parent.map(StoredManifest::buckets).orElseThrow(
@@ -64,22 +64,22 @@ record NextManifest(
       ObjectNode header = header(table, buckets, padded(table, parent, change, kept));
       return encoded(table, header, parent, kept, change.files()).removing(removed(committed, kept));
     } catch (Overtaken error) {
-      throw lost(table, change, error);
+      throw overtaken(table, change, error);
     }
   }
 
-  static WriteException.LoadConflict lost(TableState table, Change change, Overtaken error) {
+  static WriteException.LoadConflict overtaken(ColocatedTable table, Change change, Overtaken error) {
     return new WriteException.LoadConflict("table " + table.fullName() + ": " + change.label() + " was overtaken: "
         + error.getMessage() + ". Nothing was changed; start it again");
   }
 
-  static void refuseOtherLayout(TableState table, StoredManifest parent, int buckets) {
+  static void refuseOtherLayout(ColocatedTable table, StoredManifest parent, int buckets) {
     List<String> problems = new ArrayList<>();
     differ(problems, "buckets", parent.buckets(), buckets);
-    differ(problems, "bucketedBy", parent.names("bucketedBy"), table.bucketedBy());
-    differ(problems, "partitionedBy", parent.names("partitionedBy"), table.partitionedBy());
-    differ(problems, "sortedBy", parent.names("sortedBy"), table.sortedBy());
-    String columns = SchemaEvolution.refusedChange(parent.columns(), table.columns());
+    differ(problems, "bucketedBy", parent.names("bucketedBy"), table.layout().bucketedBy());
+    differ(problems, "partitionedBy", parent.names("partitionedBy"), table.layout().partitionedBy());
+    differ(problems, "sortedBy", parent.names("sortedBy"), table.layout().sortedBy());
+    String columns = SchemaEvolution.refusedChange(parent.columns(), table.layout().columns());
     if (!columns.isEmpty()) {
       problems.add("its files do not fit the table's columns: " + columns);
     }
@@ -96,10 +96,10 @@ record NextManifest(
   }
 
   /** What would lose rows, or hold them twice, is no change. */
-  private static void checkNewFiles(TableState table, Change change, List<DataFile> kept, int buckets) {
+  private static void checkNewFiles(ColocatedTable table, Change change, List<DataFile> kept, int buckets) {
     Set<String> paths = new HashSet<>();
     kept.forEach(file -> paths.add(file.path()));
-    Set<String> partitionColumns = Set.copyOf(table.partitionColumns());
+    Set<String> partitionColumns = Set.copyOf(table.layout().storedPartitions());
     for (DataFile file : change.files()) {
       if (!paths.add(file.path())) {
         throw new WriteException.LoadConflict("table " + table.fullName() + ": file " + file.path() + " is committed already; "
@@ -107,7 +107,7 @@ record NextManifest(
       }
       if (!file.partition().keySet().equals(partitionColumns)) {
         throw new IllegalArgumentException("file " + file.path() + " is in partition " + file.partition() + "; the table is "
-            + "partitioned by " + table.partitionColumns());
+            + "partitioned by " + table.layout().storedPartitions());
       }
       try {
         StoredManifest.checkBucket(file, buckets);
@@ -118,7 +118,7 @@ record NextManifest(
   }
 
   private static NextManifest encoded(
-      TableState table, ObjectNode fields, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added) {
+      ColocatedTable table, ObjectNode fields, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added) {
     int files = kept.size() + added.size();
     if (files > StoredManifest.MAX_FILES) {
       throw tooManyFiles(table, files, "; allowed: " + StoredManifest.MAX_FILES);
@@ -144,7 +144,7 @@ record NextManifest(
         : framed(snapshotId, text.toByteArray(), snapshot);
   }
 
-  private static WriteException tooManyFiles(TableState table, int files, String limit) {
+  private static WriteException tooManyFiles(ColocatedTable table, int files, String limit) {
     return new WriteException("table " + table.fullName() + " would have " + files + " files" + limit
         + ". Nothing was changed; compact the table, or load it with fewer partitions or buckets");
   }
@@ -200,15 +200,15 @@ record NextManifest(
   }
 
   private static Map<String, Integer> padded(
-      TableState table, Optional<StoredManifest> parent, Change change, List<DataFile> kept) {
-    Map<String, Integer> declared = CharColumns.lengths(table.columns());
+      ColocatedTable table, Optional<StoredManifest> parent, Change change, List<DataFile> kept) {
+    Map<String, Integer> declared = Types.charLengths(table.layout().columns());
     Map<String, Integer> before = parent.map(stored -> stored.padded(declared)).orElse(declared);
     Map<String, Integer> padded = new TreeMap<>(change.padded(declared, before, kept));
     padded.entrySet().retainAll(declared.entrySet());
     return padded;
   }
 
-  private static ObjectNode header(TableState table, int buckets, Map<String, Integer> padded) {
+  private static ObjectNode header(ColocatedTable table, int buckets, Map<String, Integer> padded) {
     ObjectNode header = JSON.createObjectNode()
         .put("formatVersion", StoredManifest.FORMAT_VERSION)
         .put("namespace", table.namespace())
@@ -217,13 +217,13 @@ record NextManifest(
         .put("snapshotId", table.lastId() + 1)
         .put("parent", table.snapshot().map(Snapshot::manifestSha256).orElse(null));
     ArrayNode columns = header.putArray("columns");
-    for (Manifest.Column column : table.columns()) {
+    for (Manifest.Column column : table.layout().columns()) {
       columns.addObject().put("name", column.name()).put("type", column.type()).put("nullable", column.nullable())
           .put("storedAs", column.storedAs());
     }
-    table.bucketedBy().forEach(header.putArray("bucketedBy")::add);
-    table.partitionedBy().forEach(header.putArray("partitionedBy")::add);
-    table.sortedBy().forEach(header.putArray("sortedBy")::add);
+    table.layout().bucketedBy().forEach(header.putArray("bucketedBy")::add);
+    table.layout().partitionedBy().forEach(header.putArray("partitionedBy")::add);
+    table.layout().sortedBy().forEach(header.putArray("sortedBy")::add);
     if (!padded.isEmpty()) {
       padded.forEach(header.putObject("padded")::put);
     }

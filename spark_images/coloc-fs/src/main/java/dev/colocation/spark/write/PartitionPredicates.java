@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.fs.Manifest;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -2,15 +2,15 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.WriteException.InvalidOption;
-import dev.colocation.spark.options.KnownOptions.Way;
 import dev.colocation.spark.options.KnownOptions;
+import dev.colocation.spark.options.KnownOptions.Way;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.FileWriterTask.FilePlan;
 import dev.colocation.spark.write.FileWriterTask.TaskFiles;
-import dev.colocation.spark.write.FilesToMerge.AutomaticCompaction;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import dev.colocation.spark.write.WriteOptions.ReplacedRows;
 import java.util.List;
@@ -186,10 +186,10 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
         return WriteResult.nothing(there);
       }
       List<DataFile> files = sent.stream().map(SentFile::file).toList();
-      CommitResult done = Commits.commit(target.name(), begun, change(files, begun.destination().buckets().size()), sent, key);
+      CommitResult done = begun.commit(target.name(), change(files, begun.destination().buckets().size()), sent, key);
       boolean isMerge = options.merged().isPresent();
       return WriteResult.of(
-          done, files, isMerge ? AutomaticCompaction.Outcome.NONE : AutomaticCompaction.after(target, begun.table()));
+          done, files, isMerge ? Compaction.AfterWrite.Outcome.NONE : Compaction.AfterWrite.after(target, begun.table()));
     }
 
     private Change change(List<DataFile> files, int buckets) {

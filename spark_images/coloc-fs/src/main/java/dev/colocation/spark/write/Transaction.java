@@ -1,20 +1,19 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.cluster.Cluster.NoAnswer;
 import dev.colocation.spark.cluster.Cluster;
-import dev.colocation.spark.cluster.ClusterApi;
+import dev.colocation.spark.cluster.Cluster.NoAnswer;
+import dev.colocation.spark.cluster.ColocatedTable;
+import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.Timer;
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
-import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.RollBack;
-import dev.colocation.spark.write.Commit.Doubt;
 import dev.colocation.spark.write.Destination.AgentAccess;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.WriteResult.Substitute;
@@ -25,18 +24,26 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
-/** One change of a table, from the first look at it to its commit. */
+/**
+ * One change of a table, from reading the table to the commit.
+ *
+ * <p>A commit's walk: this class checks that the table can be changed and where its files are; {@link Commit} publishes the change
+ * and decides, by the rules of {@link Change}, what to do about other commits; {@link CompareAndSet} sets the status.
+ */
 public final class Transaction {
+  private static final Logger LOG = LoggerFactory.getLogger(Transaction.class);
   private static final Duration POLL = Duration.ofSeconds(1);
 
   private final Cluster cluster;
-  private final TableState table;
+  private final ColocatedTable table;
   private final Destination destination;
   private final Duration wait;
   private final Timer timer;
 
-  private Transaction(Cluster cluster, TableState table, Destination destination, Duration wait, Timer timer) {
+  private Transaction(Cluster cluster, ColocatedTable table, Destination destination, Duration wait, Timer timer) {
     this.cluster = cluster;
     this.table = table;
     this.destination = destination;
@@ -51,19 +58,19 @@ public final class Transaction {
    *     agents to be ready
    * @throws WriteException.NotReady when it cannot within that time; says what is missing
    */
-  public static Transaction begin(ClusterApi api, String namespace, String table, Duration wait, AgentAccess access) {
+  public static Transaction begin(Cluster.Requests api, String namespace, String table, Duration wait, AgentAccess access) {
     return begin(api, namespace, table, wait, access, Timer.REAL);
   }
 
   static Transaction begin(
-      ClusterApi api, String namespace, String table, Duration wait, AgentAccess access, Timer timer) {
+      Cluster.Requests api, String namespace, String table, Duration wait, AgentAccess access, Timer timer) {
     Cluster cluster = new Cluster(api, timer);
     LoadTarget target = LoadTarget.await(cluster, namespace, table, wait, wait, timer);
     return new Transaction(cluster, target.table(), destination(target, access), wait, timer);
   }
 
   private static Destination destination(LoadTarget target, AgentAccess access) {
-    TableState table = target.table();
+    ColocatedTable table = target.table();
     return new Destination(table.namespace(), table.directory(), target.buckets(), target.agents(), access);
   }
 
@@ -76,7 +83,7 @@ public final class Transaction {
    * @throws WriteException.LoadConflict when the table keeps no such snapshot any more
    */
   public Transaction startedOn(long snapshotId, String manifestSha256) {
-    Optional<Snapshot> read = table.listed().stream()
+    Optional<Snapshot> read = table.snapshots().stream()
         .filter(one -> one.id() == snapshotId && one.manifestSha256().equals(manifestSha256)).findFirst();
     if (snapshotId != 0 && read.isEmpty()) {
       throw new WriteException.LoadConflict("table " + table.fullName() + ": the change began on snapshot " + snapshotId
@@ -87,7 +94,7 @@ public final class Transaction {
   }
 
   /** The table as it was when the change began. */
-  public TableState table() {
+  public ColocatedTable table() {
     return table;
   }
 
@@ -102,10 +109,10 @@ public final class Transaction {
    * @throws WriteException.InvalidTable when the table's status does not say it
    */
   public Optional<CommitResult> committed(CommitKey key) {
-    TableState newest = newest(wait);
+    ColocatedTable newest = newest(wait);
     Optional<CommitResult> found = Commit.recorded(newest, Optional.of(key));
     if (found.isEmpty()) {
-      newest.checkStatus();
+      newest.requireStatus();
     }
     return found;
   }
@@ -139,7 +146,7 @@ public final class Transaction {
     return files.stream().map(file -> new SentFile(file, destination.buckets().get(file.bucket()))).toList();
   }
 
-  private TableState newest(Duration answerWait) {
+  private ColocatedTable newest(Duration answerWait) {
     long started = timer.nanos();
     while (true) {
       try {
@@ -148,28 +155,78 @@ public final class Transaction {
         if (timer.nanos() - started >= answerWait.toNanos()) {
           throw new WriteException.NotReady(lost.getMessage());
         }
-        timer.sleep(POLL);
+        timer.pause(POLL);
       }
     }
   }
 
   /**
-   * Commits on the nodes that the map names by now. Once the compare-and-set has happened, nothing fails the change any more.
+   * Commits a change for a statement: logs it, and records it in {@link CommitLog}.
    *
-   * @param sent what {@link FileSender} said of each of the change's files
-   * @param key by which a repetition is known; empty = none
-   * @throws WriteException.LoadConflict when a change overtook this one that it may not go on top of, or the table's layout has
-   *     changed
-   * @throws WriteException.CommitUnknown when the API server did not say whether the commit happened
-   * @throws WriteException.InvalidTable when somebody spoiled the table's status, which only {@link Mode#OVERWRITE} may replace
+   * @param name the table's name in SQL
+   * @throws RuntimeException also checked exceptions of {@link #commit(Change, List, Optional)}, whose messages Spark shows to users
+   */
+  public CommitResult commit(String name, Change change, List<SentFile> sent, Optional<CommitKey> key) {
+    CommitResult result;
+    try {
+      result = commit(change, sent, key);
+    } catch (IOException missing) {
+      throw ColocationException.unchecked(missing);
+    }
+    log(name, change, result);
+    CommitLog.add(name, change.label(), result);
+    return result;
+  }
+
+  private static void log(String name, Change change, CommitResult result) {
+    if (result.wasCommittedBefore()) {
+      LOG.info("{}: {} was committed before, as snapshot {}", name, change.label(), result.snapshotId());
+      return;
+    }
+    LOG.info("{}: {} committed {} rows in {} files as snapshot {}", name, change.label(), result.rows(), result.files(),
+        result.snapshotId());
+    if (result.replicasMissing() > 0) {
+      LOG.warn("{}: {} copies of new files are still to be made by the operator: {}", name, result.replicasMissing(),
+          result.substitutes());
+    }
+  }
+
+  /**
+   * Runs a commit of rows that need another definition of the table, and restores the definition when it fails. It stays when the
+   * outcome is unknown: if the rows are committed, they need it; if not, the statement is run again.
+   */
+  public static void orUndo(Runnable commit, Runnable undo) {
+    try {
+      commit.run();
+    } catch (WriteException.CommitUnknown unknown) {
+      throw unknown;
+    } catch (Exception error) { // Spark's callers, which are in Scala, also throw checked ones
+      try {
+        undo.run();
+      } catch (Exception another) {
+        error.addSuppressed(another);
+      }
+      throw ColocationException.unchecked(error);
+    }
+  }
+
+  /**
+   * Commits on the nodes of the present map. After the compare-and-set nothing can fail the change any more.
+   *
+   * @param sent what {@link FileSender} returned for each of the change's files
+   * @param key identifies repetitions of the change; empty = they are not detected
+   * @throws WriteException.LoadConflict when another change overtook this one, which may not go on top of it, or the table's
+   *     layout has changed
+   * @throws WriteException.CommitUnknown when the API server did not answer whether the commit happened
+   * @throws WriteException.InvalidTable when the table's status is invalid, which only {@link Mode#OVERWRITE} may replace
    * @throws WriteException.NotReady when the table, its map or its agents have gone
    * @throws ReplicasMissing when fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new files
-   * @throws NoAgentAnswers when no agent gives the committed manifest, or a new file whose bucket has moved
+   * @throws NoAgentAnswers when no agent has the committed manifest, or a new file whose bucket has moved
    */
   public CommitResult commit(Change change, List<SentFile> sent, Optional<CommitKey> key) throws IOException {
     checkAllWereSent(change, sent);
-    // The work is done: the API server is waited for as long as it is after the compare-and-set.
-    Duration answerWait = wait.compareTo(Doubt.ANSWER_DEADLINE) > 0 ? wait : Doubt.ANSWER_DEADLINE;
+    // The files are written: wait for the API server as long as after the compare-and-set.
+    Duration answerWait = wait.compareTo(CompareAndSet.ANSWER_DEADLINE) > 0 ? wait : CompareAndSet.ANSWER_DEADLINE;
     Optional<CommitResult> before = key.isEmpty() ? Optional.empty() : Commit.recorded(newest(answerWait), key);
     if (before.isPresent()) {
       return before.get();
@@ -180,7 +237,7 @@ public final class Transaction {
       throw new WriteException.LoadConflict("group " + current.group().key().name() + " had " + buckets.getAsInt()
           + " buckets when the load began, now it has " + current.buckets().size() + "; load again");
     }
-    Commit.refuseAnew(table, current.table());
+    CompareAndSet.refuseRecreated(table, current.table());
     Publication publication = new Publication(destination(current, destination.access()), destination.agents());
     publication.followMap(destination.buckets(), sent);
     return new Commit(cluster, storage(publication, sent), change, key, table, timer).run(current.table());
@@ -212,14 +269,14 @@ public final class Transaction {
   /**
    * What a commit did.
    *
-   * @param snapshotId the table's new snapshot; of one that was committed before, that one
-   * @param rows that this commit added, as {@code files} and {@code bytes}: 0 when it was committed before
+   * @param snapshotId the table's new snapshot; the recorded one when the change was committed before
+   * @param rows added by this commit, like {@code files} and {@code bytes}: 0 when the change was committed before
    * @param bytes of one replica
    * @param replicasMissing copies of new files that the operator has yet to make
-   * @param substitutes where copies lie meanwhile
-   * @param removed the committed files that went, as far as the change had to know them; none of an overwrite of everything
-   * @param manifestSha256 of the snapshot; empty when it was committed before, and the table does not list it any more
-   * @param wasCommittedBefore whether the table had it already, by its {@link CommitKey}; then nothing was changed
+   * @param substitutes nodes that hold copies meanwhile
+   * @param removed the committed files that the change removed; none for an overwrite of the whole table, which does not read them
+   * @param manifestSha256 of the snapshot; empty when the change was committed before and the table no longer lists its snapshot
+   * @param wasCommittedBefore whether the table had recorded the change's {@link CommitKey}; then nothing was changed
    */
   public record CommitResult(
       long snapshotId, long rows, long files, long bytes, int replicasMissing, List<Substitute> substitutes,

@@ -19,7 +19,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param id by which the writer asks for the {@link WriteResult}
  * @param merged the files whose rows are written, of a compaction
  */
-public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optional<String> id, Optional<FilesToMerge> merged) {
+public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optional<String> id, Optional<Compaction> merged) {
   public static final String ID = "write-id";
   public static final String MERGE = "merge-id";
   static final String KEY = "idempotency-key";
@@ -47,7 +47,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   static WriteOptions of(CaseInsensitiveStringMap options, Map<String, String> session) {
     refuseOtherSettings(session.keySet());
     String size = options.getOrDefault(FILE_SIZE, session.getOrDefault(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
-    Optional<FilesToMerge> merged = Optional.ofNullable(options.get(MERGE)).map(FilesToMerge::find);
+    Optional<Compaction> merged = Optional.ofNullable(options.get(MERGE)).map(Compaction::find);
     // A compaction repeats nothing, whatever key the session has for its statements.
     Optional<CommitKey> key = merged.isPresent() ? Optional.empty() : key(options, session.getOrDefault(SESSION_KEY, ""));
     return new WriteOptions(key, bytes(size), Optional.ofNullable(options.get(ID)), merged);

@@ -5,8 +5,6 @@ import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.write.FilesToMerge.AutomaticCompaction;
-import dev.colocation.spark.write.FilesToMerge.CompactionResult;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -27,7 +25,7 @@ import java.util.Optional;
 @JsonInclude(JsonInclude.Include.ALWAYS)
 public record WriteResult(
     long rows, long files, long bytes, long partitions, @JsonProperty("snapshot_id") long snapshotId,
-    @JsonProperty("replicas_missing") int replicasMissing, List<Substitute> substitutes, CompactionResult compaction,
+    @JsonProperty("replicas_missing") int replicasMissing, List<Substitute> substitutes, Compaction.Result compaction,
     @JsonProperty("compaction_failure") String compactionFailure) {
 
   /** Results of this driver's last writes are kept for those who ask. */
@@ -48,7 +46,7 @@ public record WriteResult(
     return new WriteResult(0, 0, 0, 0, snapshotId, 0, List.of(), null, "");
   }
 
-  static WriteResult of(CommitResult committed, List<DataFile> files, AutomaticCompaction.Outcome compaction) {
+  static WriteResult of(CommitResult committed, List<DataFile> files, Compaction.AfterWrite.Outcome compaction) {
     long partitions = committed.wasCommittedBefore() ? 0 : files.stream().map(DataFile::partition).distinct().count();
     return new WriteResult(
         committed.rows(), committed.files(), committed.bytes(), partitions, committed.snapshotId(),

@@ -1,13 +1,13 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.cluster.ClusterApi;
+import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.write.Destination.AgentAccess;
 import dev.colocation.spark.write.FileSender.SentFile;
-import dev.colocation.spark.write.FilesToMerge.CompactionResult;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -26,12 +26,12 @@ import java.util.Optional;
  * @param staging for statements that make or replace the table; their files are committed with its definition
  */
 public record WriteTarget(
-    String name, ClusterApi api, String namespace, String table, String uid, long snapshotId, String manifestSha256,
-    Map<String, String> fileSystem, Duration patience, Compaction compaction, Optional<Staging> staging) {
+    String name, Cluster.Requests api, String namespace, String table, String uid, long snapshotId, String manifestSha256,
+    Map<String, String> fileSystem, Duration patience, Compactor compaction, Optional<Staging> staging) {
 
   /** Merges the files of each bucket and partition that has more than so many. */
-  public interface Compaction {
-    CompactionResult run(int mostFiles) throws Exception;
+  public interface Compactor {
+    Compaction.Result run(int mostFiles) throws Exception;
   }
 
   /** A table that is being made or replaced. */
@@ -64,7 +64,7 @@ public record WriteTarget(
   }
 
   TableLayout layout(Transaction transaction) {
-    return staging.map(Staging::layout).orElseGet(() -> TableLayout.of(transaction.table()));
+    return staging.map(Staging::layout).orElseGet(() -> transaction.table().layout());
   }
 
   /** A table of the catalog that statements write to, as they were analyzed with it. */

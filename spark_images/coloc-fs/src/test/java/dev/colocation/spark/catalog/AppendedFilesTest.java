@@ -4,9 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.colocation.spark.Contract;
 import dev.colocation.spark.catalog.StreamOffset.Position;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableObject;
+import dev.colocation.spark.cluster.Snapshot;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -22,7 +24,7 @@ final class AppendedFilesTest {
   /** A table that tells which file came by which append. */
   private static final class Story {
     private final Random random;
-    private final List<TableObject.Snapshot> snapshots = new ArrayList<>();
+    private final List<Snapshot> snapshots = new ArrayList<>();
     private final Map<String, SortedMap<String, Long>> files = new HashMap<>();
     private final List<String> appended = new ArrayList<>();
     private SortedMap<String, Long> now = new TreeMap<>();
@@ -52,11 +54,12 @@ final class AppendedFilesTest {
       long id = snapshots.size() + 1L;
       String manifest = operation + id;
       files.put(manifest, now);
-      snapshots.add(new TableObject.Snapshot(id, manifest, "2026-01-01T00:00:00Z", operation, 0, now.size(), 0, 0));
+      snapshots.add(new Snapshot(
+          id, manifest, Instant.parse("2026-01-01T00:00:00Z"), Contract.JSON.createObjectNode().put("operation", operation)));
     }
 
     AppendedFiles read(boolean skipsChanges) {
-      return new AppendedFiles(TABLE, List.copyOf(snapshots), snapshot -> files.get(snapshot.manifest()), skipsChanges);
+      return new AppendedFiles(TABLE, List.copyOf(snapshots), snapshot -> files.get(snapshot.manifestSha256()), skipsChanges);
     }
 
     void checkReadable(AppendedFiles.Batch batch) {
@@ -111,9 +114,9 @@ final class AppendedFilesTest {
     for (int count = 0; count < 6; count++) {
       story.commit("append");
     }
-    TableObject.Snapshot newest = story.snapshots.get(5);
+    Snapshot newest = story.snapshots.get(5);
     List<String> read = new ArrayList<>();
-    Position at = new Position(6, newest.manifest(), 0, true);
+    Position at = new Position(6, newest.manifestSha256(), 0, true);
     story.commit("append");
     while (!at.equals(Position.after(story.snapshots.get(6)))) {
       AppendedFiles.Batch batch = story.read(false).after(at, atMost(2));

@@ -6,7 +6,8 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.ColocationGroup;
+import dev.colocation.spark.cluster.Json;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -45,15 +46,15 @@ final class ReadDecisionTest {
             ReadDecision.WhenUnstable.valueOf(switches.path("when_unstable").asText("live").toUpperCase(Locale.ROOT))),
         given.path("group").isNull() ? Optional.empty() : Optional.of(group(given.path("group"))),
         given.path("refusal").asText(""), given.path("inconsistency").asText(""), given.path("silence").asText(""),
-        Set.copyOf(GroupObject.texts(given.path("ready"))));
+        Set.copyOf(Json.texts(given.path("ready"))));
   }
 
-  private static GroupObject group(JsonNode status) {
+  private static ColocationGroup group(JsonNode status) {
     ObjectNode object = JSON.createObjectNode();
     object.putObject("metadata").put("namespace", "shop").put("name", "sales");
     object.putObject("spec").put("buckets", 8).put("replicas", 2).putArray("bucketKey").add("bigint");
     object.set("status", status);
-    return GroupObject.parse(object);
+    return ColocationGroup.parse(object);
   }
 
   /** A remark goes behind the note of a bucketed read only. */

@@ -5,7 +5,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.Contract;
 import dev.colocation.spark.catalog.ReadDecision.Liveness;
 import dev.colocation.spark.catalog.ReadDecision.Parallelism;
-import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.ColocationGroup;
+import dev.colocation.spark.cluster.Json;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
@@ -17,7 +18,7 @@ import org.junit.jupiter.api.TestFactory;
 public final class ReaderContractTest {
   public static final Map<String, Contract.Rule> RULES = Map.of(
       "liveness", given -> liveness(Liveness.of(
-          group(given.path("status")), Set.copyOf(GroupObject.texts(given.path("ready"))))),
+          group(given.path("status")), Set.copyOf(Json.texts(given.path("ready"))))),
       "configured-cores", given -> Parallelism.configuredCores(key -> given.path("conf").path(key).asText("")),
       "few-buckets", given -> Parallelism.fewBuckets(
           given.path("group").asText(), given.path("buckets").asInt(), given.path("cores").asInt()));
@@ -31,11 +32,11 @@ public final class ReaderContractTest {
     return Map.of("isWhole", found.isWhole(), "message", found.message());
   }
 
-  private static GroupObject group(JsonNode status) {
+  private static ColocationGroup group(JsonNode status) {
     ObjectNode object = Contract.JSON.createObjectNode();
     object.putObject("metadata").put("namespace", "shop").put("name", "sales");
     object.putObject("spec").put("buckets", 8).put("replicas", 2).putArray("bucketKey").add("bigint");
     object.set("status", status);
-    return GroupObject.parse(object);
+    return ColocationGroup.parse(object);
   }
 }

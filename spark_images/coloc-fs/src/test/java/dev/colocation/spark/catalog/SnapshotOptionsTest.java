@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.colocation.spark.catalog.OptionsOfReads.SnapshotOptions;
 import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Snapshot;
 import java.util.Map;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;

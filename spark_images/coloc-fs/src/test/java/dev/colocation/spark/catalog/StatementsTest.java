@@ -9,8 +9,8 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.cluster.TableProperty;
 import dev.colocation.spark.cluster.TypeNames;
 import java.util.List;
 import java.util.Map;
@@ -150,7 +150,7 @@ final class StatementsTest {
     assertSpec("{'colocateWith': 'sales', 'replicas': 2, 'sortedBy': ['s', 'k'], 'recycleAfterSeconds': 3600, "
         + "'retention': {'snapshots': 3}, 'comment': 'all orders'}", spec);
     assertEquals("{colocate_with=sales, comment=all orders, recycle_after_seconds=3600, replication_num=2, retention_snapshots=3, "
-        + "sorted_by=s,k}", TableProperty.saidBy(spec).toString());
+        + "sorted_by=s,k}", TableProperty.givenBy(spec).toString());
   }
 
   /** Of {@code OPTIONS (…)}, and of options of {@code catalog.createTable}, Spark makes two properties. */

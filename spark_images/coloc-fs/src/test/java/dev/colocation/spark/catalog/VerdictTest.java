@@ -3,7 +3,7 @@ package dev.colocation.spark.catalog;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.colocation.spark.catalog.ReadDecision.Verdict;
-import dev.colocation.spark.cluster.GroupObject;
+import dev.colocation.spark.cluster.ColocationGroup;
 import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
@@ -13,7 +13,7 @@ final class VerdictTest {
   private static final ReadDecision.Switches USUAL =
       new ReadDecision.Switches(false, false, ReadDecision.WhenUnstable.LIVE);
 
-  private static Verdict verdict(ReadDecision.Switches switches, Optional<GroupObject> group, String refusal) {
+  private static Verdict verdict(ReadDecision.Switches switches, Optional<ColocationGroup> group, String refusal) {
     return Verdict.of(ReadDecision.decide(switches, group, refusal, "", "", Set.of()));
   }
 

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.TestFactory;
 public final class ClusterContractTest {
   public static final Map<String, Contract.Rule> RULES = Map.of(
       "types", ClusterContractTest::type,
-      "freshness", given -> OperatorLife.judge(
+      "freshness", given -> SignOfLife.judge(
           given.path("renewTime").asText(), given.path("validSeconds").asDouble(), Instant.parse(given.path("now").asText()),
           "Lease x"));
 

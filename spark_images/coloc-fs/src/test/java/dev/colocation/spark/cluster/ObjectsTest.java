@@ -31,8 +31,8 @@ final class ObjectsTest {
     return JSON.readTree(text.replace('\'', '"'));
   }
 
-  private static TableObject table(String spec, String status) throws JsonProcessingException {
-    return TableObject.parse(json("{'metadata': {'namespace': 'shop', 'name': 'orders', 'uid': '0123456789', "
+  private static ColocatedTable table(String spec, String status) throws JsonProcessingException {
+    return ColocatedTable.parse(json("{'metadata': {'namespace': 'shop', 'name': 'orders', 'uid': '0123456789', "
         + "'resourceVersion': '7'}, 'spec': {'columns': [{'name': 'k', 'type': 'LONG'}], 'bucketedBy': ['k']" + spec
         + "}, 'status': {" + status + "}}"));
   }
@@ -51,9 +51,9 @@ final class ObjectsTest {
 
   @Test
   void snapshotsAreFoundByNumberAndByTime() throws JsonProcessingException {
-    TableObject table = table("", "'snapshot': " + snapshot(3, "2026-11-21T03:00:00Z") + ", 'history': ["
+    ColocatedTable table = table("", "'snapshot': " + snapshot(3, "2026-11-21T03:00:00Z") + ", 'history': ["
         + snapshot(2, "2026-11-21T02:00:00Z") + "]");
-    assertEquals(3, table.newest().orElseThrow().id());
+    assertEquals(3, table.snapshot().orElseThrow().id());
     assertEquals(2, table.ofVersion("2").id());
     assertEquals(2, table.ofTime(Instant.parse("2026-11-21T02:59:59Z")).id());
     assertEquals(3, table.ofTime(Instant.parse("2026-11-21T03:00:00Z")).id());
@@ -71,9 +71,9 @@ final class ObjectsTest {
         "'snapshot': " + snapshot(1, "soon"),
         "'history': [" + snapshot(1, "2026-11-21T03:00:00") + "]",
         "'snapshot': 5")) {
-      TableObject table = table("", spoilt);
+      ColocatedTable table = table("", spoilt);
       assertEquals("shop.orders", table.fullName());
-      for (Executable wanted : List.<Executable>of(table::requireStatus, () -> table.ofVersion("1"), () -> table.ofTime(Instant.now()))) {
+      for (Executable wanted : List.<Executable>of(table::requireSnapshots, () -> table.ofVersion("1"), () -> table.ofTime(Instant.now()))) {
         Exception error = assertThrows(ColocationException.class, wanted);
         assertTrue(error.getMessage().startsWith("InvalidStatus: the status of table shop.orders cannot be understood: "));
       }
@@ -96,7 +96,7 @@ final class ObjectsTest {
     assertEquals("", table("", refused.replace("%s", "True")).refusal());
     assertEquals("SchemaMismatch: 3 should be 2", table("", refused.replace("%s", "False")).refusal());
     JsonNode status = new ObjectMapper().readTree(("{" + refused.replace("%s", "True") + "}").replace('\'', '"'));
-    assertEquals("SchemaMismatch: 3 should be 2", TableObject.judgement(status));
+    assertEquals("SchemaMismatch: 3 should be 2", ColocatedTable.judgement(status));
   }
 
   /** Its rows are in the recycle bin: an answer without them would be wrong. */
@@ -109,10 +109,9 @@ final class ObjectsTest {
       "colocation.dev/other | | false"})
   void aTableThatIsBeingBroughtBackIsNotReadAsEmpty(String annotation, String status, boolean isRefused)
       throws JsonProcessingException {
-    TableObject table = TableObject.parse(json(("{'metadata': {'namespace': 'shop', 'name': 'orders', 'uid': '0123456789', "
+    ColocatedTable table = ColocatedTable.parse(json(("{'metadata': {'namespace': 'shop', 'name': 'orders', 'uid': '0123456789', "
         + "'annotations': {'" + annotation + "': 'x'}}, 'spec': {}, 'status': {" + (status == null ? "" : status) + "}}")
         .replace("@", DIGEST)));
-    assertEquals(isRefused, table.recovering());
     if (isRefused) {
       Exception error = assertThrows(ColocationException.class, table::requireRecovered);
       assertTrue(error.getMessage().startsWith("table shop.orders is being brought back from the recycle bin"));
@@ -136,23 +135,24 @@ final class ObjectsTest {
   @Test
   void columnsAreShownAsTheSpecSaysWhenFilesFit() throws JsonProcessingException {
     List<Manifest.Column> stored = List.of(new Manifest.Column("k", "bigint", true, ""), new Manifest.Column("v", "int", true, ""));
-    TableObject renamed = table(", 'columns': [{'name': 'k', 'type': 'LONG'}, {'name': 'w', 'type': 'int', 'storedAs': 'v'}, "
+    ColocatedTable renamed = table(", 'columns': [{'name': 'k', 'type': 'LONG'}, {'name': 'w', 'type': 'int', 'storedAs': 'v'}, "
         + "{'name': 'added', 'type': 'string'}]", "");
-    assertEquals(renamed.columns(), renamed.shownColumns(stored));
+    assertEquals(renamed.layout().columns(), renamed.shownColumns(stored));
     assertEquals(stored, table("", "").shownColumns(stored));
-    TableObject strict = table(", 'columns': [{'name': 'k', 'type': 'LONG'}, {'name': 'v', 'type': 'int', 'nullable': false}]", "");
+    ColocatedTable strict = table(", 'columns': [{'name': 'k', 'type': 'LONG'}, {'name': 'v', 'type': 'int', 'nullable': false}]", "");
     assertEquals(stored, strict.shownColumns(stored));
   }
 
   @Test
   void filesAreComparedWithTheGroup() throws JsonProcessingException {
-    GroupObject group = GroupObject.parse(json("{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': "
+    ColocationGroup group = ColocationGroup.parse(json("{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': "
         + "{'bucketKey': ['LONG'], 'buckets': 8, 'replicas': 2, 'allowedNamespaces': ['lake']}}"));
     List<Manifest.Column> columns = List.of(new Manifest.Column("K", "bigint", true, ""), new Manifest.Column("s", "varchar(9)", true, ""));
-    assertEquals("", TableObject.inconsistency(columns, List.of("k"), 8, group));
-    assertEquals("the files have 4 buckets, the group has 8", TableObject.inconsistency(columns, List.of("k"), 4, group));
+    TableLayout byKey = new TableLayout(columns, List.of("k"), List.of(), List.of());
+    assertEquals("", group.inconsistency(byKey, 8));
+    assertEquals("the files have 4 buckets, the group has 8", group.inconsistency(byKey, 4));
     assertEquals("the files are bucketed by (string), the group by (bigint)",
-        TableObject.inconsistency(columns, List.of("s"), 8, group));
+        group.inconsistency(new TableLayout(columns, List.of("s"), List.of(), List.of()), 8));
     assertEquals("", group.refusal("lake"));
     assertEquals("NamespaceNotAllowed: group shop/sales allows namespaces [lake], and this is namespace hut; add it to "
         + "allowedNamespaces of the group", group.refusal("hut"));
@@ -163,19 +163,19 @@ final class ObjectsTest {
     String group = "{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': {'bucketKey': ['bigint'], 'buckets': 8}, "
         + "'status': {'stable': false, 'unstableBuckets': [{'bucket': 1, 'replicas': {'a': 'missing'}}], "
         + "'unstableBucketCount': COUNT}}";
-    assertEquals(Optional.of("missing"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(1, "a"));
-    assertEquals(Optional.of("complete"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(2, "a"));
-    assertEquals(Optional.empty(), GroupObject.parse(json(group.replace("COUNT", "30"))).state(2, "a"));
+    assertEquals(Optional.of("missing"), ColocationGroup.parse(json(group.replace("COUNT", "1"))).state(1, "a"));
+    assertEquals(Optional.of("complete"), ColocationGroup.parse(json(group.replace("COUNT", "1"))).state(2, "a"));
+    assertEquals(Optional.empty(), ColocationGroup.parse(json(group.replace("COUNT", "30"))).state(2, "a"));
   }
 
   /** Executors are told of the agents that were not ready, too. */
   @Test
   void aPlannedQueryKnowsAllAgents() throws IOException {
-    GroupObject group = GroupObject.parse(json(
+    ColocationGroup group = ColocationGroup.parse(json(
         "{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': {'bucketKey': ['LONG'], 'buckets': 8, 'replicas': 2}}"));
     Map<String, String> ready = Map.of("node-1", "https://10.0.0.1:8440");
     Map<String, String> others = Map.of("node-2", "https://10.0.0.2:8440");
-    Moment.Group placing = new Moment.Group(group, ready, others, "", Optional.empty());
+    ClusterView.Group placing = new ClusterView.Group(group, ready, others, "", Optional.empty());
     Configuration configuration = new Configuration(false);
     configuration.set(Settings.TABLE_PREFIX + "shop.orders", "sales");
     configuration.set(Settings.GROUP_PREFIX + "shop.sales", placing.asSetting("sales"));
@@ -189,9 +189,9 @@ final class ObjectsTest {
       "order-items, '', order-items", "order-items, order_items_, order-items", "orders, ORDERS, ORDERS"})
   void theNameThatAStatementGaveATable(String object, String annotation, String shown) {
     ObjectNode metadata = JSON.createObjectNode().put("name", object);
-    assertEquals(object, TableObject.sqlName(metadata));
+    assertEquals(object, ColocatedTable.sqlName(metadata));
     metadata.putObject("annotations").put("colocation.dev/sql-name", annotation);
-    assertEquals(shown, TableObject.sqlName(metadata));
+    assertEquals(shown, ColocatedTable.sqlName(metadata));
   }
 
   @Test

@@ -15,13 +15,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.TableState;
+import dev.colocation.spark.cluster.FakeTimer;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
-import dev.colocation.spark.write.Commit.Doubt;
 import dev.colocation.spark.write.FakeCluster.Fate;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
@@ -50,7 +50,7 @@ class CommitAnswersTest {
   private final FakeTimer timer = new FakeTimer();
 
   private CommitResult run(Mode mode, Optional<CommitKey> key, DataFile... files) {
-    TableState began = cluster.state();
+    ColocatedTable began = cluster.state();
     try {
       return new Commit(new Cluster(cluster, timer), storage, new NewFiles(mode, List.of(files), 2), key, began, timer).run(began);
     } catch (IOException error) {
@@ -85,7 +85,7 @@ class CommitAnswersTest {
     cluster.writes.add(DO_AND_LOSE);
     cluster.reads.addAll(List.of(504, 0, 429, 500));
     assertEquals(1, run(Mode.APPEND, A).snapshotId());
-    assertTrue(timer.waited.toSeconds() > 1 && timer.waited.compareTo(Doubt.ANSWER_DEADLINE) < 0);
+    assertTrue(timer.waited.toSeconds() > 1 && timer.waited.compareTo(CompareAndSet.ANSWER_DEADLINE) < 0);
   }
 
   @ParameterizedTest
@@ -97,9 +97,9 @@ class CommitAnswersTest {
     String manifest = cluster.state().snapshot().orElseThrow().manifest();
     String text = error.getMessage();
     assertTrue(text.contains("it is not known whether snapshot 1 (" + manifest + ") was committed: ColocatedTable "
-        + "shop/orders: the API server answered 504: Gateway Timeout; asked for 120 s at most, the API server said: "), text);
+        + "shop/orders: the API server answered 504: Gateway Timeout; asked for 120 s at most, the API server's last answer: "), text);
     assertTrue(text.contains("if " + manifest + " is there, the change is done, do not repeat it; if not, start it again"));
-    assertTrue(timer.waited.compareTo(Doubt.ANSWER_DEADLINE.plusSeconds(10)) < 0);
+    assertTrue(timer.waited.compareTo(CompareAndSet.ANSWER_DEADLINE.plusSeconds(10)) < 0);
   }
 
   /** As the catalog says it. */
@@ -117,11 +117,11 @@ class CommitAnswersTest {
     cluster.writes.add(DO_AND_LOSE);
     cluster.allReads = 503;
     assertThrows(WriteException.CommitUnknown.class,
-        () -> Commits.orUndo(() -> run(Mode.OVERWRITE, A), changedBack::incrementAndGet));
+        () -> Transaction.orUndo(() -> run(Mode.OVERWRITE, A), changedBack::incrementAndGet));
     assertEquals(0, changedBack.get());
     cluster.allReads = 200;
     cluster.beforeWrite = () -> follow(1, Mode.APPEND);
-    WriteException.LoadConflict error = assertThrows(WriteException.LoadConflict.class, () -> Commits.orUndo(
+    WriteException.LoadConflict error = assertThrows(WriteException.LoadConflict.class, () -> Transaction.orUndo(
         () -> run(Mode.OVERWRITE, B), () -> {
           changedBack.incrementAndGet();
           throw new IllegalStateException("away");
@@ -136,7 +136,7 @@ class CommitAnswersTest {
     cluster.allReads = 503;
     WriteException.CommitUnknown error =
         assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, Optional.of(KEY), A));
-    assertTrue(error.getMessage().endsWith("Start it again with the same key: it is committed once, whichever is true"));
+    assertTrue(error.getMessage().endsWith("Start it again with the same key: it is committed once in either case"));
     cluster.allReads = 200;
     assertTrue(run(Mode.APPEND, Optional.of(KEY), B).wasCommittedBefore());
     assertEquals(List.of(A.path()), storage.paths(cluster));
@@ -181,7 +181,7 @@ class CommitAnswersTest {
     cluster.writes.add(LOSE);
     cluster.beforeRead = () -> follow(3, Mode.OVERWRITE);
     WriteException.CommitUnknown error = assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
-    assertTrue(error.getMessage().contains("the API server said: snapshot 3 is there"));
+    assertTrue(error.getMessage().contains("the API server's last answer: snapshot 3 is there"));
   }
 
   @Test
@@ -204,11 +204,9 @@ class CommitAnswersTest {
   @Test
   void anInterruptedWaitIsNotKnown() {
     cluster.writes.add(DO_AND_LOSE);
-    timer.whileWaiting = () -> {
-      throw new WriteException("cancelled");
-    };
+    timer.isCancelled = true;
     WriteException.CommitUnknown error = assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
-    assertTrue(error.getMessage().contains("the API server said: cancelled"));
+    assertTrue(error.getMessage().contains("the API server's last answer: cancelled"));
   }
 
   static IntStream seeds() {

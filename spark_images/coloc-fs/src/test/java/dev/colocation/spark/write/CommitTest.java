@@ -13,19 +13,18 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.RetainedHistory;
+import dev.colocation.spark.cluster.FakeTimer;
 import dev.colocation.spark.cluster.Snapshot;
-import dev.colocation.spark.cluster.TableState;
-import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.Change.Rewrite;
 import dev.colocation.spark.write.Change.RollBack;
-import dev.colocation.spark.write.Commit.Doubt;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
 import java.time.Duration;
@@ -52,11 +51,11 @@ class CommitTest {
     return run(load(mode, files), cluster.state());
   }
 
-  private CommitResult run(Change change, TableState began) {
+  private CommitResult run(Change change, ColocatedTable began) {
     return run(change, began, Optional.empty());
   }
 
-  private CommitResult run(Change change, TableState began, Optional<CommitKey> key) {
+  private CommitResult run(Change change, ColocatedTable began, Optional<CommitKey> key) {
     try {
       return new Commit(new Cluster(cluster, timer), storage, change, key, began, timer).run(cluster.state());
     } catch (IOException error) {
@@ -104,7 +103,7 @@ class CommitTest {
     cluster.spec().putObject("retention").put("snapshots", snapshots).put("seconds", seconds);
     cluster.status().set("snapshot", snapshot(3, "2026-11-21T11:50:00Z"));
     cluster.status().putArray("history").add(snapshot(2, "2026-11-21T11:00:00Z")).add(snapshot(1, "2026-11-20T11:00:00Z"));
-    List<Snapshot> found = RetainedHistory.after(cluster.state(), java.time.Instant.parse("2026-11-21T11:59:00Z"),
+    List<Snapshot> found = cluster.state().historyAfter(java.time.Instant.parse("2026-11-21T11:59:00Z"),
         java.time.Instant.parse("2026-11-21T12:00:00Z"));
     assertEquals(kept, String.join(" ", found.stream().map(one -> String.valueOf(one.id())).toList()));
   }
@@ -116,7 +115,7 @@ class CommitTest {
     cluster.time = Optional.of(timer.now);
     timer.now = timer.now.plus(Duration.ofDays(30));
     Cluster asked = new Cluster(cluster, timer);
-    TableState began = asked.table("shop", "orders");
+    ColocatedTable began = asked.table("shop", "orders");
     cluster.time = cluster.time.map(time -> time.plus(Duration.ofHours(9))); // the driver's machine slept
     new Commit(asked, storage, load(Mode.APPEND, C), Optional.empty(), began, timer).run(began);
     assertEquals(2, cluster.status().path("history").size());
@@ -153,7 +152,7 @@ class CommitTest {
   }
 
   private RollBack backTo(long id) throws IOException {
-    TableState table = cluster.state();
+    ColocatedTable table = cluster.state();
     Snapshot target = table.history().stream().filter(one -> one.id() == id).findFirst().orElseThrow();
     return RollBack.of(table, target, storage.read(target.manifestSha256()),
         storage.read(table.snapshot().orElseThrow().manifestSha256()));
@@ -247,7 +246,7 @@ class CommitTest {
 
   @Test
   void anOverwriteOvertakenBeforeItsCommitFailsToo() {
-    TableState began = cluster.state();
+    ColocatedTable began = cluster.state();
     run(Mode.APPEND, A);
     conflict("was overtaken", () -> run(load(Mode.OVERWRITE, B), began));
   }
@@ -255,7 +254,7 @@ class CommitTest {
   @Test
   void aSnapshotThatIsGoneIsAConflictNotAFailure() {
     run(Mode.APPEND, A);
-    TableState began = cluster.state();
+    ColocatedTable began = cluster.state();
     storage.stored.clear();
     run(Mode.OVERWRITE, C);
     conflict("snapshot 1, on which it began, can no longer be read", () -> run(load(Mode.OVERWRITE_PARTITIONS, B), began));
@@ -322,16 +321,16 @@ class CommitTest {
   @Test
   void aLayoutThatChangesWhileALoadRunsIsAConflict() throws IOException {
     run(Mode.APPEND, A);
-    TableState began = cluster.state();
+    ColocatedTable began = cluster.state();
     cluster.spec().putArray("sortedBy").add("day").add("id");
     conflict("was changed while this overwrite ran: sortedBy was [id] and is [day, id]. Nothing was changed",
         () -> run(load(Mode.OVERWRITE, B), began));
     run(Mode.OVERWRITE);
-    TableState empty = cluster.state();
+    ColocatedTable empty = cluster.state();
     cluster.spec().putArray("sortedBy").add("id");
     conflict("sortedBy was [day, id] and is [id]", () -> run(load(Mode.APPEND, B), empty));
     cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "int").put("nullable", false);
-    TableState before = TableState.parse(cluster.table().deepCopy());
+    ColocatedTable before = ColocatedTable.parse(cluster.table().deepCopy());
     cluster.spec().withArray("columns").remove(cluster.spec().withArray("columns").size() - 1);
     conflict("column x (int) exists and is no longer in the spec", () -> run(load(Mode.APPEND, B), before));
     assertEquals(Set.of(), paths());
@@ -435,7 +434,7 @@ class CommitTest {
   void aTableThatIsNotThereIsWaitedForOnlyAsLongAsSaid() {
     cluster.status().put("accepted", false);
     WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> LoadTarget.await(
-        new Cluster(cluster, timer), "shop", "orders", Duration.ofSeconds(5), Doubt.ANSWER_DEADLINE, timer));
+        new Cluster(cluster, timer), "shop", "orders", Duration.ofSeconds(5), CompareAndSet.ANSWER_DEADLINE, timer));
     assertEquals("NotReady: table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
     assertEquals("NotReady", error.getCondition());
     assertEquals(error.getMessage(), error.toString());

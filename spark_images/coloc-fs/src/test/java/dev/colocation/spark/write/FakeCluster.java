@@ -3,9 +3,9 @@ package dev.colocation.spark.write;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.colocation.spark.cluster.ClusterApi;
+import dev.colocation.spark.cluster.Cluster;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.KubernetesApi.Answer;
-import dev.colocation.spark.cluster.TableState;
 import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -17,7 +17,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 
 /** An API server in memory: objects with resource versions, merge patches with preconditions, and answers that get lost. */
-final class FakeCluster implements ClusterApi {
+final class FakeCluster implements Cluster.Requests {
   static final String NAMESPACE = "shop";
   static final String UID = "12345678-aaaa";
   static final ObjectMapper JSON = new ObjectMapper();
@@ -92,8 +92,8 @@ final class FakeCluster implements ClusterApi {
     return (ObjectNode) table().path("status");
   }
 
-  TableState state() {
-    return TableState.parse(table().deepCopy());
+  ColocatedTable state() {
+    return ColocatedTable.parse(table().deepCopy());
   }
 
   void remove(String kind) {

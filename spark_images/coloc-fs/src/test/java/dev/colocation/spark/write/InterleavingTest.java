@@ -4,15 +4,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import dev.colocation.spark.cluster.Cluster.NoAnswer;
 import dev.colocation.spark.cluster.Cluster;
-import dev.colocation.spark.cluster.ClusterApi;
+import dev.colocation.spark.cluster.Cluster.NoAnswer;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.FakeTimer;
 import dev.colocation.spark.cluster.KubernetesApi.Answer;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
@@ -105,7 +105,7 @@ class InterleavingTest {
     List<Thread> writers = new ArrayList<>();
     for (String writer : List.of("one", "two")) {
       Random own = new Random(random.nextLong());
-      ClusterApi api = (method, path, body) -> heard(cluster, turns, writer, method, path, body);
+      Cluster.Requests api = (method, path, body) -> heard(cluster, turns, writer, method, path, body);
       Thread thread = new Thread(() -> {
         try {
           write(writer, new Cluster(api, new FakeTimer()), shared, own, done);
@@ -150,14 +150,14 @@ class InterleavingTest {
       throws IOException, NoAnswer {
     for (int version = 0; version < CHANGES; version++) {
       NewFiles change = change(writer + version, random);
-      TableState began = read(cluster);
+      ColocatedTable began = read(cluster);
       Optional<CommitKey> key = random.nextBoolean() ? Optional.of(new CommitKey(writer, version)) : Optional.empty();
       try {
         CommitResult result = new Commit(cluster, storage, change, key, began, new FakeTimer()).run(read(cluster));
         done.add(new Done(change, began.snapshotId()));
         if (key.isPresent()) {
           NewFiles again = change(writer + version + "again", random);
-          TableState later = read(cluster);
+          ColocatedTable later = read(cluster);
           CommitResult repeated = new Commit(cluster, storage, again, key, later, new FakeTimer()).run(later);
           assertTrue(repeated.wasCommittedBefore());
           assertEquals(result.snapshotId(), repeated.snapshotId());
@@ -168,7 +168,7 @@ class InterleavingTest {
     }
   }
 
-  private static TableState read(Cluster cluster) throws NoAnswer {
+  private static ColocatedTable read(Cluster cluster) throws NoAnswer {
     return cluster.table("shop", "orders");
   }
 
@@ -183,7 +183,7 @@ class InterleavingTest {
   /** Each snapshot is the one before it with one change that is said to be committed. */
   private static void checkStory(FakeCluster cluster, Commit.Storage storage, List<Done> done) throws Exception {
     TreeMap<Long, List<String>> story = new TreeMap<>(Map.of(0L, List.of()));
-    for (Snapshot snapshot : cluster.state().listed()) {
+    for (Snapshot snapshot : cluster.state().snapshots()) {
       story.put(snapshot.id(), paths(storage.read(snapshot.manifestSha256()).files()));
     }
     assertEquals(done.size() + 1, story.size(), "as many snapshots as committed changes");

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
@@ -44,7 +44,7 @@ class ManifestExchangeTest {
   }
 
   /** The table of the fixtures, which has the manifest as its newest one. */
-  private TableState table(byte[] parent) {
+  private ColocatedTable table(byte[] parent) {
     ObjectNode id = (ObjectNode) cluster.spec().path("columns").path(0);
     id.put("nullable", false);
     cluster.spec().withArray("columns").addObject().put("name", "price").put("type", "decimal(10,2)").put("storedAs", "cost");

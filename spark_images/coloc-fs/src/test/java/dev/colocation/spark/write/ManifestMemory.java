@@ -2,8 +2,8 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.List;

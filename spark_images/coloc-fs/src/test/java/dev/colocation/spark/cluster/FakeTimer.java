@@ -1,15 +1,16 @@
-package dev.colocation.spark.write;
+package dev.colocation.spark.cluster;
 
-import dev.colocation.spark.cluster.Timer;
 import java.time.Duration;
 import java.time.Instant;
 
 /** Virtual time, which passes only while somebody waits. */
-final class FakeTimer implements Timer {
-  Instant now = Instant.parse("2026-11-21T04:00:00Z");
-  Duration waited = Duration.ZERO;
+public final class FakeTimer implements Timer {
+  public Instant now = Instant.parse("2026-11-21T04:00:00Z");
+  public Duration waited = Duration.ZERO;
   /** Runs with each wait. */
-  Runnable whileWaiting = () -> {};
+  public Runnable whileWaiting = () -> {};
+
+  public boolean isCancelled;
 
   @Override
   public long nanos() {
@@ -22,8 +23,9 @@ final class FakeTimer implements Timer {
   }
 
   @Override
-  public void sleep(Duration time) {
+  public boolean sleep(Duration time) {
     waited = waited.plus(time);
     whileWaiting.run();
+    return !isCancelled;
   }
 }

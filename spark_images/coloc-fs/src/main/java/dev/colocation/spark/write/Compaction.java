@@ -1,11 +1,10 @@
 package dev.colocation.spark.write;
 
 import com.fasterxml.jackson.annotation.JsonProperty;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.TableState;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Rewrite;
-import dev.colocation.spark.write.FilesToMerge.CompactionResult;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -22,8 +21,8 @@ import org.slf4j.LoggerFactory;
  *
  * @param files all of a bucket and partition, or none
  */
-public record FilesToMerge(List<DataFile> files) {
-  private static final Map<String, FilesToMerge> RUNNING = new ConcurrentHashMap<>();
+public record Compaction(List<DataFile> files) {
+  private static final Map<String, Compaction> RUNNING = new ConcurrentHashMap<>();
 
   /** A bucket of a partition: what becomes one file. */
   private record Unit(int bucket, Map<String, String> partition) {
@@ -32,7 +31,7 @@ public record FilesToMerge(List<DataFile> files) {
     }
   }
 
-  public FilesToMerge {
+  public Compaction {
     files = List.copyOf(files);
   }
 
@@ -43,10 +42,10 @@ public record FilesToMerge(List<DataFile> files) {
    * @param mostFiles so many may stay
    * @param partitions which to look at, see {@link Change#isIn}; none = all
    */
-  public static FilesToMerge of(List<DataFile> committed, int mostFiles, List<Map<String, String>> partitions) {
+  public static Compaction of(List<DataFile> committed, int mostFiles, List<Map<String, String>> partitions) {
     List<DataFile> chosen = committed.stream().filter(file -> partitions.isEmpty() || Change.isIn(file, partitions)).toList();
     Map<Unit, Long> sizes = chosen.stream().collect(Collectors.groupingBy(Unit::of, Collectors.counting()));
-    return new FilesToMerge(chosen.stream().filter(file -> sizes.get(Unit.of(file)) > mostFiles).toList());
+    return new Compaction(chosen.stream().filter(file -> sizes.get(Unit.of(file)) > mostFiles).toList());
   }
 
   public boolean isEmpty() {
@@ -64,8 +63,8 @@ public record FilesToMerge(List<DataFile> files) {
     RUNNING.remove(id);
   }
 
-  static FilesToMerge find(String id) {
-    FilesToMerge found = RUNNING.get(id);
+  static Compaction find(String id) {
+    Compaction found = RUNNING.get(id);
     if (found == null) {
       throw new WriteException(WriteOptions.MERGE + " names no running compaction; use CALL <catalog>.system.compact(table => …)");
     }
@@ -110,22 +109,22 @@ public record FilesToMerge(List<DataFile> files) {
    * @param snapshotId the table's newest snapshot; 0 = it holds no rows yet
    * @param replicasMissing copies of new files that the operator has yet to make
    */
-  public record CompactionResult(
+  public record Result(
       long partitions, @JsonProperty("files_before") long filesBefore, @JsonProperty("files_after") long filesAfter, long rows,
       long bytes, @JsonProperty("snapshot_id") long snapshotId, @JsonProperty("replicas_missing") int replicasMissing) {
 
     /** Of a table whose newest snapshot has nothing to merge. */
-    public static CompactionResult nothing(long snapshotId) {
-      return new CompactionResult(0, 0, 0, 0, 0, snapshotId, 0);
+    public static Result nothing(long snapshotId) {
+      return new Result(0, 0, 0, 0, 0, snapshotId, 0);
     }
   }
 
   /** The compaction that {@code spec.compaction} asks for after a write. */
-  static final class AutomaticCompaction {
-    private static final Logger LOG = LoggerFactory.getLogger(AutomaticCompaction.class);
+  static final class AfterWrite {
+    private static final Logger LOG = LoggerFactory.getLogger(AfterWrite.class);
     private static final int MAX_FAILURE_CHARACTERS = 500;
 
-    private AutomaticCompaction() {}
+    private AfterWrite() {}
 
     /**
      * How it went.
@@ -133,17 +132,17 @@ public record FilesToMerge(List<DataFile> files) {
      * @param result null = nothing was asked for, or to be done
      * @param failure empty = none
      */
-    record Outcome(CompactionResult result, String failure) {
+    record Outcome(Result result, String failure) {
       static final Outcome NONE = new Outcome(null, "");
     }
 
     /** The write is committed: whatever goes wrong here is a warning in the log and in the write's result, never an error. */
-    static Outcome after(WriteTarget target, TableState table) {
+    static Outcome after(WriteTarget target, ColocatedTable table) {
       try {
         if (!table.compactsAfterWrites()) {
           return Outcome.NONE;
         }
-        CompactionResult done = target.compaction().run(table.maxFilesPerBucket());
+        Result done = target.compaction().run(table.maxFilesPerBucket());
         return done.filesBefore() == 0 ? Outcome.NONE : new Outcome(done, "");
       } catch (Exception | LinkageError error) {
         LOG.warn("the load of {} is committed; not compacted", target.name(), error);

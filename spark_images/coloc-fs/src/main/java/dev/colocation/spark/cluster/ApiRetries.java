@@ -11,7 +11,7 @@ import java.util.function.Supplier;
  * What to make of the answers of an API server that is away, or has just begun. Its restart or its upgrade takes seconds, and a
  * query that has not begun loses nothing by waiting.
  */
-public final class Patience {
+public final class ApiRetries {
   static final Duration LONGEST = Duration.ofSeconds(25);
 
   private static final Duration FIRST_PAUSE = Duration.ofMillis(250);
@@ -28,41 +28,15 @@ public final class Patience {
       JsonNodeFactory.instance.objectNode().put("message", "it refused the request, and is not ready: it has just begun"),
       Optional.empty());
 
-  /** The monotonic clock, and waiting; for tests. */
-  public interface Clock {
-    Clock REAL = new Clock() {
-      @Override
-      public long nanos() {
-        return System.nanoTime();
-      }
-
-      @Override
-      public boolean sleep(Duration time) {
-        try {
-          Thread.sleep(time.toMillis());
-          return true;
-        } catch (InterruptedException error) {
-          Thread.currentThread().interrupt();
-          return false;
-        }
-      }
-    };
-
-    long nanos();
-
-    /** False when the thread was interrupted: the query was cancelled. */
-    boolean sleep(Duration time);
-  }
-
-  private Patience() {}
+  private ApiRetries() {}
 
   /** The first answer that does not pass by itself, or the last one when the time is over or the query was cancelled. */
-  static KubernetesApi.Answer read(Supplier<KubernetesApi.Answer> ask, Clock clock) {
-    long deadline = clock.nanos() + LONGEST.toNanos();
+  static KubernetesApi.Answer read(Supplier<KubernetesApi.Answer> ask, Timer timer) {
+    long deadline = timer.nanos() + LONGEST.toNanos();
     Duration pause = FIRST_PAUSE;
     while (true) {
       KubernetesApi.Answer answer = ask.get();
-      if (!isPassing(answer) || Thread.currentThread().isInterrupted() || clock.nanos() >= deadline || !clock.sleep(pause)) {
+      if (!isPassing(answer) || Thread.currentThread().isInterrupted() || timer.nanos() >= deadline || !timer.sleep(pause)) {
         return answer;
       }
       Duration twice = pause.multipliedBy(2);
@@ -80,8 +54,8 @@ public final class Patience {
    * @param readiness the answer of {@code /readyz}
    */
   static KubernetesApi.Answer confirmed(
-      Supplier<KubernetesApi.Answer> ask, Supplier<KubernetesApi.Answer> readiness, Clock clock) {
-    long deadline = clock.nanos() + READING_ROLES.toNanos();
+      Supplier<KubernetesApi.Answer> ask, Supplier<KubernetesApi.Answer> readiness, Timer timer) {
+    long deadline = timer.nanos() + READING_ROLES.toNanos();
     while (true) {
       KubernetesApi.Answer answer = ask.get();
       if (!isRefusal(answer)) {
@@ -94,7 +68,7 @@ public final class Patience {
       if (!isRefusal(ready)) {
         return ask.get();
       }
-      if (clock.nanos() >= deadline || !clock.sleep(FIRST_PAUSE)) {
+      if (timer.nanos() >= deadline || !timer.sleep(FIRST_PAUSE)) {
         return answer;
       }
     }

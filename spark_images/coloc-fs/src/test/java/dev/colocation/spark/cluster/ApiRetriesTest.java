@@ -15,30 +15,13 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** An API server that is away is waited for, and one that has just begun is not believed when it refuses. */
-final class PatienceTest {
+final class ApiRetriesTest {
   private static final int OK = 200;
   private static final int UNAUTHORIZED = 401;
   private static final int FORBIDDEN = 403;
   private static final int NOT_READY = 500;
 
-  /** Seconds that pass only while somebody sleeps. */
-  private static final class Clock implements Patience.Clock {
-    private long nanos;
-    private boolean isCancelled;
-
-    @Override
-    public long nanos() {
-      return nanos;
-    }
-
-    @Override
-    public boolean sleep(Duration time) {
-      nanos += time.toNanos();
-      return !isCancelled;
-    }
-  }
-
-  private final Clock clock = new Clock();
+  private final FakeTimer timer = new FakeTimer();
   private final Deque<String> asked = new ArrayDeque<>();
 
   /** Answers of these statuses, one after the other, the last one for ever. */
@@ -54,27 +37,27 @@ final class PatienceTest {
   @ParameterizedTest
   @ValueSource(ints = {KubernetesApi.NO_ANSWER, 408, 429, 500, 503})
   void whatPassesIsWaitedFor(int away) {
-    assertEquals(OK, Patience.read(server("list", away, away, away, OK), clock).status());
-    assertTrue(clock.nanos < Duration.ofSeconds(5).toNanos());
+    assertEquals(OK, ApiRetries.read(server("list", away, away, away, OK), timer).status());
+    assertTrue(timer.nanos() < Duration.ofSeconds(5).toNanos());
   }
 
   @ParameterizedTest
   @ValueSource(ints = {400, UNAUTHORIZED, FORBIDDEN, 404, 409, 410, 422})
   void whatDoesNotPassIsAnsweredAtOnce(int status) {
-    assertEquals(status, Patience.read(server("list", status), clock).status());
-    assertEquals(0, clock.nanos);
+    assertEquals(status, ApiRetries.read(server("list", status), timer).status());
+    assertEquals(0, timer.nanos());
   }
 
   @Test
   void theLastAnswerCountsWhenTheTimeIsOver() {
-    assertEquals(503, Patience.read(server("list", KubernetesApi.NO_ANSWER, 503), clock).status());
-    assertTrue(clock.nanos >= Patience.LONGEST.toNanos() && clock.nanos < Patience.LONGEST.plusSeconds(2).toNanos());
+    assertEquals(503, ApiRetries.read(server("list", KubernetesApi.NO_ANSWER, 503), timer).status());
+    assertTrue(timer.nanos() >= ApiRetries.LONGEST.toNanos() && timer.nanos() < ApiRetries.LONGEST.plusSeconds(2).toNanos());
   }
 
   @Test
   void aCancelledQueryWaitsNoLonger() {
-    clock.isCancelled = true;
-    assertEquals(503, Patience.read(server("list", 503, OK), clock).status());
+    timer.isCancelled = true;
+    assertEquals(503, ApiRetries.read(server("list", 503, OK), timer).status());
     assertEquals(List.of("list"), List.copyOf(asked));
   }
 
@@ -83,7 +66,7 @@ final class PatienceTest {
   void aRefusalBeforeTheServerIsReadyIsNoAnswerYet(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(
         server("list", refused, refused, OK), server("readyz", NOT_READY, OK));
-    assertEquals(OK, Patience.read(confirmed, clock).status());
+    assertEquals(OK, ApiRetries.read(confirmed, timer).status());
     assertEquals(List.of("list", "readyz", "list", "readyz", "list"), List.copyOf(asked));
   }
 
@@ -91,7 +74,7 @@ final class PatienceTest {
   @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
   void aRefusalOfAReadyServerIsBelieved(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", refused), server("readyz", OK));
-    assertEquals(refused, Patience.read(confirmed, clock).status());
+    assertEquals(refused, ApiRetries.read(confirmed, timer).status());
     assertEquals(List.of("list", "readyz", "list"), List.copyOf(asked));
   }
 
@@ -100,7 +83,7 @@ final class PatienceTest {
   void aServerThatHasNotReadTheRoleForItsReadinessIsAskedAgain(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(
         server("list", refused, refused, OK), server("readyz", refused));
-    assertEquals(OK, Patience.read(confirmed, clock).status());
+    assertEquals(OK, ApiRetries.read(confirmed, timer).status());
     assertEquals(List.of("list", "readyz", "list", "readyz", "list"), List.copyOf(asked));
   }
 
@@ -108,18 +91,18 @@ final class PatienceTest {
   @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
   void aServerThatTellsNobodyWhetherItIsReadyIsBelievedInTheEnd(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", refused), server("readyz", refused));
-    assertEquals(refused, Patience.read(confirmed, clock).status());
-    assertTrue(clock.nanos >= Duration.ofSeconds(5).toNanos() && clock.nanos < Duration.ofSeconds(6).toNanos());
+    assertEquals(refused, ApiRetries.read(confirmed, timer).status());
+    assertTrue(timer.nanos() >= Duration.ofSeconds(5).toNanos() && timer.nanos() < Duration.ofSeconds(6).toNanos());
   }
 
   @Test
   void whatIsAnsweredAsksForNoReadiness() {
-    assertEquals(OK, Patience.confirmed(server("list", OK), server("readyz", OK), clock).status());
+    assertEquals(OK, ApiRetries.confirmed(server("list", OK), server("readyz", OK), timer).status());
     assertEquals(List.of("list"), List.copyOf(asked));
   }
 
   private Supplier<KubernetesApi.Answer> confirming(
       Supplier<KubernetesApi.Answer> server, Supplier<KubernetesApi.Answer> readiness) {
-    return () -> Patience.confirmed(server, readiness, clock);
+    return () -> ApiRetries.confirmed(server, readiness, timer);
   }
 }

@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-class FilesToMergeTest {
+class CompactionTest {
   private static final List<DataFile> COMMITTED = List.of(A, B, C);
 
   private static DataFile of(long rows, int bucket) {
@@ -25,22 +25,22 @@ class FilesToMergeTest {
 
   @Test
   void onlyCrowdedBucketsOfChosenPartitions() {
-    assertEquals(List.of(A, B), FilesToMerge.of(COMMITTED, 1, List.of()).files());
-    assertTrue(FilesToMerge.of(COMMITTED, 2, List.of()).isEmpty());
-    assertTrue(FilesToMerge.of(COMMITTED, 1, List.of(day("b"))).isEmpty());
-    assertEquals(List.of(A, B, D), FilesToMerge.of(List.of(A, C, B, D), 1, List.of(day("a"), day("b"))).files().stream()
+    assertEquals(List.of(A, B), Compaction.of(COMMITTED, 1, List.of()).files());
+    assertTrue(Compaction.of(COMMITTED, 2, List.of()).isEmpty());
+    assertTrue(Compaction.of(COMMITTED, 1, List.of(day("b"))).isEmpty());
+    assertEquals(List.of(A, B, D), Compaction.of(List.of(A, C, B, D), 1, List.of(day("a"), day("b"))).files().stream()
         .sorted((one, other) -> one.path().compareTo(other.path())).toList());
   }
 
   @Test
   void theSameRowsInOtherFiles() {
-    Rewrite change = FilesToMerge.of(COMMITTED, 1, List.of()).replacedBy(List.of(of(20, 0)), 2);
+    Rewrite change = Compaction.of(COMMITTED, 1, List.of()).replacedBy(List.of(of(20, 0)), 2);
     assertEquals(Set.of(A.path(), B.path()), change.replaced());
   }
 
   @Test
   void rowsThatWereLostOrMovedAreRefused() {
-    FilesToMerge crowded = FilesToMerge.of(COMMITTED, 1, List.of());
+    Compaction crowded = Compaction.of(COMMITTED, 1, List.of());
     for (List<DataFile> written : List.of(List.<DataFile>of(), List.of(of(19, 0)), List.of(of(20, 1)), List.of(of(20, 0), of(1, 1)))) {
       WriteException refused = assertThrows(WriteException.RowsDiffer.class, () -> crowded.replacedBy(written, 2));
       assertTrue(refused.getMessage().contains("nothing was changed"), refused.getMessage());
@@ -49,10 +49,10 @@ class FilesToMergeTest {
 
   @Test
   void aWriteFindsThemOnlyWhileTheCompactionRuns() {
-    FilesToMerge crowded = FilesToMerge.of(COMMITTED, 1, List.of());
+    Compaction crowded = Compaction.of(COMMITTED, 1, List.of());
     String id = crowded.begin();
-    assertEquals(crowded, FilesToMerge.find(id));
-    FilesToMerge.end(id);
-    assertThrows(WriteException.class, () -> FilesToMerge.find(id));
+    assertEquals(crowded, Compaction.find(id));
+    Compaction.end(id);
+    assertThrows(WriteException.class, () -> Compaction.find(id));
   }
 }

@@ -15,7 +15,7 @@ import java.util.concurrent.ConcurrentHashMap;
  * Whether the operator's verdicts hold: by the Lease that a group's ConfigMap names, else by the ConfigMap; the rule and the
  * words of {@code model/reader_rules.py}.
  */
-public final class OperatorLife {
+public final class SignOfLife {
   static final String SIGN_OF_LIFE = "operator.json";
 
   private static final Duration ALLOWED_SKEW = Duration.ofSeconds(20);
@@ -38,7 +38,7 @@ public final class OperatorLife {
   private final KubernetesApi api;
   private final Map<String, LeaseAnswer> answers = new ConcurrentHashMap<>();
 
-  OperatorLife(KubernetesApi api) {
+  SignOfLife(KubernetesApi api) {
     this.api = api;
   }
 

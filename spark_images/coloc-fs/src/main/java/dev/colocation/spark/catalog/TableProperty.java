@@ -1,9 +1,12 @@
-package dev.colocation.spark.cluster;
+package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Json;
+import dev.colocation.spark.cluster.Names;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -63,11 +66,11 @@ public enum TableProperty {
   }
 
   /** What a spec says that is not so anyway, by names of properties. */
-  public static Map<String, String> saidBy(JsonNode spec) {
+  public static Map<String, String> givenBy(JsonNode spec) {
     Map<String, String> said = new TreeMap<>();
     for (TableProperty property : values()) {
       JsonNode value = spec.at("/" + String.join("/", property.path));
-      String text = value.isArray() ? String.join(",", GroupObject.texts(value)) : value.isNull() ? "" : value.asText();
+      String text = value.isArray() ? String.join(",", Json.texts(value)) : value.isNull() ? "" : value.asText();
       if (!text.isEmpty() && !text.equals(property.otherwise)) {
         said.put(property.key, text);
       }
@@ -99,11 +102,11 @@ public enum TableProperty {
     }
   }
 
-  /** A value as {@link #saidBy} and {@link #defaults} give it. */
+  /** A value as {@link #givenBy} and {@link #defaults} give it. */
   public String normalized(String value) {
     ObjectNode spec = new ObjectMapper().createObjectNode();
     set(spec, value);
-    return saidBy(spec).getOrDefault(key, otherwise);
+    return givenBy(spec).getOrDefault(key, otherwise);
   }
 
   /** As it is where nothing is said of it. */

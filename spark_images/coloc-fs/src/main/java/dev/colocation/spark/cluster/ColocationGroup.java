@@ -1,6 +1,8 @@
 package dev.colocation.spark.cluster;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +17,7 @@ import java.util.TreeMap;
  * @param reason empty when there is none
  * @param buckets the map: the nodes of each bucket; index = bucket; empty when there is none yet
  */
-public record GroupObject(
+public record ColocationGroup(
     Names.GroupKey key,
     List<String> bucketKey,
     int bucketCount,
@@ -27,6 +29,14 @@ public record GroupObject(
     int unstableBucketCount,
     List<List<String>> buckets) {
 
+  /** The ConfigMap's key of the agents that are ready. */
+  public static final String READY_AGENTS = "agents.json";
+
+  /** The ConfigMap's key of the others, which readers ask last. */
+  public static final String OTHER_AGENTS = "agents-not-ready.json";
+
+  private static final ObjectMapper JSON = new ObjectMapper();
+
   /** One of the first buckets that are not stable; {@code replicas}: node to state. */
   public record UnstableBucket(int bucket, String reason, String message, Map<String, String> replicas) {}
 
@@ -35,7 +45,7 @@ public record GroupObject(
    *
    * @throws ColocationException (unchecked) when its spec or status cannot be understood
    */
-  public static GroupObject parse(JsonNode object) {
+  public static ColocationGroup parse(JsonNode object) {
     JsonNode metadata = object.path("metadata");
     Names.GroupKey key = new Names.GroupKey(metadata.path("namespace").asText(), metadata.path("name").asText());
     JsonNode spec = object.path("spec");
@@ -43,17 +53,17 @@ public record GroupObject(
     require(spec.path("buckets").isInt() && spec.path("bucketKey").isArray(), "InvalidSpec", "the spec", key);
     JsonNode stable = status.path("stable");
     JsonNode map = status.path("backendsPerBucketSeq");
-    require(isAbsent(stable) || stable.isBoolean(), "InvalidStatus", "the status", key);
-    require(isAbsent(map) || map.isArray(), "InvalidStatus", "the status", key);
+    require(Json.isAbsent(stable) || stable.isBoolean(), "InvalidStatus", "the status", key);
+    require(Json.isAbsent(map) || map.isArray(), "InvalidStatus", "the status", key);
     List<List<String>> buckets = new ArrayList<>();
-    map.forEach(nodes -> buckets.add(texts(nodes)));
-    return new GroupObject(
+    map.forEach(nodes -> buckets.add(Json.texts(nodes)));
+    return new ColocationGroup(
         key,
-        texts(spec.path("bucketKey")).stream().map(TypeNames::canonical).toList(),
+        Json.texts(spec.path("bucketKey")).stream().map(TypeNames::canonical).toList(),
         spec.path("buckets").asInt(),
         spec.path("replicas").asInt(),
-        texts(spec.path("allowedNamespaces")),
-        isAbsent(stable) ? Optional.empty() : Optional.of(stable.asBoolean()),
+        Json.texts(spec.path("allowedNamespaces")),
+        Json.isAbsent(stable) ? Optional.empty() : Optional.of(stable.asBoolean()),
         status.path("reason").asText(""),
         unstable(status.path("unstableBuckets")),
         status.path("unstableBucketCount").asInt(),
@@ -65,16 +75,6 @@ public record GroupObject(
       throw new ColocationException(reason + ": " + part + " of group " + key + " cannot be understood; correct it")
           .unchecked();
     }
-  }
-
-  public static boolean isAbsent(JsonNode node) {
-    return node.isMissingNode() || node.isNull();
-  }
-
-  public static List<String> texts(JsonNode array) {
-    List<String> found = new ArrayList<>();
-    array.forEach(item -> found.add(item.asText()));
-    return List.copyOf(found);
   }
 
   private static List<UnstableBucket> unstable(JsonNode array) {
@@ -95,6 +95,33 @@ public record GroupObject(
     }
     return "NamespaceNotAllowed: group " + key + " allows namespaces [" + String.join(", ", allowedNamespaces)
         + "], and this is namespace " + namespace + "; add it to allowedNamespaces of the group";
+  }
+
+  /** How a table's files differ from the group's schema; empty when they do not. */
+  public String inconsistency(TableLayout layout, int buckets) {
+    if (buckets != bucketCount) {
+      return "the files have " + buckets + " buckets, the group has " + bucketCount;
+    }
+    List<String> key = layout.bucketedBy().stream().map(name -> keyType(layout, name)).toList();
+    return key.equals(bucketKey) ? ""
+        : "the files are bucketed by (" + String.join(", ", key) + "), the group by (" + String.join(", ", bucketKey) + ")";
+  }
+
+  private static String keyType(TableLayout layout, String name) {
+    return layout.columns().stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
+        .map(column -> TypeNames.canonical(column.type())).orElse("no column " + name);
+  }
+
+  /**
+   * Agents' URLs by node, as the operator writes them into the group's ConfigMap.
+   *
+   * @param key {@link #READY_AGENTS} or {@link #OTHER_AGENTS}; no agents where the ConfigMap lacks it
+   */
+  public static Map<String, String> agents(JsonNode configMapData, String key) throws JsonProcessingException {
+    Map<String, String> found = new TreeMap<>();
+    JSON.readTree(configMapData.path(key).asText("{}")).properties()
+        .forEach(agent -> found.put(agent.getKey(), agent.getValue().asText()));
+    return found;
   }
 
   /** What is known of a replica: complete, partial, corrupt, missing, down; empty when the status does not say it. */

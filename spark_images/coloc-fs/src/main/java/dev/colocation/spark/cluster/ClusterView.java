@@ -4,7 +4,9 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.net.HttpURLConnection;
 import java.time.Instant;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,7 +16,7 @@ import java.util.Optional;
  * The cluster as one query sees it. The first object is read as it is now; all others as they were at that moment, by the API
  * server's own version of its store. Not safe to share between threads.
  */
-public final class Moment {
+public final class ClusterView {
   private static final int GONE = 410;
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -27,7 +29,7 @@ public final class Moment {
    * @param lastSign when the operator last gave a sign of life; until then its word on the group was kept up
    */
   public record Group(
-      GroupObject object,
+      ColocationGroup object,
       Map<String, String> agents,
       Map<String, String> others,
       String silence,
@@ -51,18 +53,18 @@ public final class Moment {
   private final Map<List<Object>, Optional<Group>> groups = new HashMap<>();
   private String version = "";
 
-  public Moment(KubernetesApi api) {
+  public ClusterView(KubernetesApi api) {
     this.api = api;
   }
 
   /** A table; empty when there was none. */
-  public Optional<TableObject> table(String namespace, String name) {
-    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(TableObject::parse);
+  public Optional<ColocatedTable> table(String namespace, String name) {
+    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(ColocatedTable::parse);
   }
 
   /** A table that is to be replaced: a status that cannot be understood is none. */
-  public Optional<TableObject> replacedTable(String namespace, String name) {
-    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(TableObject::parseReplaced);
+  public Optional<ColocatedTable> replacedTable(String namespace, String name) {
+    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(ColocatedTable::parse).map(ColocatedTable::toBeReplaced);
   }
 
   /** The group that places a namespace's tables; empty while the group, or its ConfigMap there, is missing. */
@@ -81,16 +83,16 @@ public final class Moment {
     return api.get("ConfigMap " + namespace + "/" + name, "/api/v1/namespaces/" + namespace + "/configmaps/" + name)
         .map(configMap -> configMap.path("data"))
         .map(data -> new Group(
-            GroupObject.parse(object),
-            agents(data, GroupAgents.READY),
-            agents(data, GroupAgents.NOT_READY),
-            api.operatorLife().silence(data),
-            api.operatorLife().lastSign(data)));
+            ColocationGroup.parse(object),
+            agents(data, ColocationGroup.READY_AGENTS),
+            agents(data, ColocationGroup.OTHER_AGENTS),
+            api.signOfLife().silence(data),
+            api.signOfLife().lastSign(data)));
   }
 
   private static Map<String, String> agents(JsonNode data, String key) {
     try {
-      return GroupAgents.parse(data, key);
+      return ColocationGroup.agents(data, key);
     } catch (JsonProcessingException error) {
       throw new ColocationException(key + " of the group's ConfigMap cannot be read: " + error.getMessage(), error)
           .unchecked();
@@ -119,5 +121,40 @@ public final class Moment {
 
   private String atThisMoment() {
     return version.isEmpty() ? "" : "&resourceVersionMatch=Exact&resourceVersion=" + version;
+  }
+
+  // Lists, which are read as they are now
+
+  /** Names of a namespace's tables in SQL, sorted. */
+  public List<String> tables(String namespace) {
+    return api.metadata("tables of namespace " + namespace, KubernetesApi.collection(namespace, KubernetesApi.TABLES))
+        .orElseThrow(() -> KubernetesApi.forbidden("tables of namespace " + namespace))
+        .stream().map(ColocatedTable::sqlName).sorted().toList();
+  }
+
+  /**
+   * Namespaces that have tables, sorted.
+   *
+   * @param fallback for an account that may not look into all namespaces
+   */
+  public List<String> namespaces(String[] fallback) {
+    return api.metadata("tables of all namespaces", KubernetesApi.OWN_API + "/" + KubernetesApi.TABLES)
+        .map(found -> found.stream().map(metadata -> metadata.path("namespace").asText()).distinct().sorted().toList())
+        .orElseGet(() -> Arrays.stream(fallback).map(Names::ofSql).toList());
+  }
+
+  /** Whether the cluster has a namespace; an account that may not ask is believed when it may list tables there. */
+  public boolean hasNamespace(String namespace) {
+    if (!Names.isObject(namespace)) {
+      return false;
+    }
+    String what = "namespace " + namespace;
+    KubernetesApi.Answer answer = api.send(what, "GET", "/api/v1/namespaces/" + namespace, null);
+    if (answer.status() == HttpURLConnection.HTTP_FORBIDDEN) {
+      String tables = KubernetesApi.collection(namespace, KubernetesApi.TABLES) + "?limit=1";
+      return api.send(what, "GET", tables, null).isSuccess();
+    }
+    return Optional.of(answer).filter(found -> found.status() != HttpURLConnection.HTTP_NOT_FOUND)
+        .map(found -> KubernetesApi.checked(what, found)).isPresent();
   }
 }
