@@ -249,7 +249,7 @@ REFUSED = {
         r"partitionedBy is \[s\], and a column of these has a type whose values are no names of folders",
     "INSERT INTO {t} WITH ('idempotency_key'='day-1') VALUES (2, 2, NULL, 2)": "it is spelt 'idempotency-key'",
     "INSERT INTO {t} WITH ('idempotency-key'='') VALUES (2, 2, NULL, 2)": "idempotency-key is empty; allowed: 1 to 128",
-    "INSERT INTO {t} WITH ('idempotency-version'='1') VALUES (2, 2, NULL, 2)": "idempotency-key is missing beside",
+    "INSERT INTO {t} WITH ('idempotency-version'='1') VALUES (2, 2, NULL, 2)": "idempotency-key is missing, which idempotency-version needs",
     "SELECT * FROM {t} TIMESTAMP AS OF (SELECT committed_at FROM {t}.snapshots WHERE false)":
         r"the subquery of TIMESTAMP AS OF gives no row; allowed: one time",
     f"CREATE TABLE {IN}.n CLUSTERED BY (k) INTO 6 BUCKETS {SALES} AS SELECT 1L AS k, NULL AS n":

@@ -13,7 +13,7 @@ import java.util.TreeMap;
 /**
  * Which files a table's commits have appended, commit by commit. Pure, but that manifests are read, which never change.
  *
- * <p>Invariant: what lies between two positions is always the same files, whenever it is asked for; a table that can no longer say
+ * <p>Invariant: two positions always have the same files between them, whenever they are asked for; a table that no longer has
  * them is refused. All files of a batch are in the manifest of its last snapshot: it ends before a commit that removes files.
  */
 final class AppendedFiles {
@@ -159,7 +159,7 @@ final class AppendedFiles {
 
   private RuntimeException notKept(long id) {
     String ids = kept.isEmpty() ? "none" : kept.get(0).id() + " to " + kept.get(kept.size() - 1).id();
-    return new ColocationException("SnapshotExpired: table " + table + " no longer keeps snapshot " + id + ", which says which rows "
+    return new ColocationException("SnapshotExpired: table " + table + " no longer keeps snapshot " + id + ", by which the stream finds the rows that "
         + "come next; it keeps: " + ids + ". Begin with a new checkpoint, if need be with " + StreamOptions.VERSION + "; to keep "
         + "snapshots for as long as the stream may stand still, ALTER TABLE … SET TBLPROPERTIES ('retention_snapshots' = …, "
         + "'retention_seconds' = …)").unchecked();

@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Statements about the catalog's tables that Spark would answer wrongly or refuse in words that help nobody: {@code SHOW CREATE
+ * Statements about the catalog's tables that Spark would answer wrongly, or refuse without a way out: {@code SHOW CREATE
  * TABLE} is answered, and those that no table takes are refused with what to use.
  */
 public final class CatalogStatements extends Rule<LogicalPlan> {
@@ -49,7 +49,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
       "RecoverPartitions", List.of("RECOVER PARTITIONS", NO_REPAIR),
       "LoadData", List.of("LOAD DATA", "use INSERT INTO … SELECT * FROM parquet.`<path>`"),
       "CreateView", List.of("CREATE VIEW", NO_VIEWS),
-      "CreateTableLike", List.of("CREATE TABLE … LIKE", "use what SHOW CREATE TABLE says of the other table, with the new name"),
+      "CreateTableLike", List.of("CREATE TABLE … LIKE", "use the statement of SHOW CREATE TABLE for the other table, with the new name"),
       "SetTableSerDeProperties", List.of("SET SERDE", "files are Parquet: leave the statement out"));
 
   @Override
@@ -92,8 +92,8 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
   private static void refuseLike(CreateTableLikeCommand like, SparkSession session) {
     String catalog = session.catalog().currentCatalog();
     if (ClusterCatalog.CONFIGURED_CLASS.equals(session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, ""))) {
-      throw new ColocationException("catalog " + catalog + " does not take CREATE TABLE … LIKE; use what SHOW CREATE TABLE "
-          + like.sourceTable().table() + " says, with the new name").unchecked();
+      throw new ColocationException("catalog " + catalog + " does not take CREATE TABLE … LIKE; use the statement of SHOW CREATE TABLE "
+          + like.sourceTable().table() + ", with the new name").unchecked();
     }
   }
 

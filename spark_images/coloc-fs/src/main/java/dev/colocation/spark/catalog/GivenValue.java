@@ -52,7 +52,7 @@ final class GivenValue {
     return PartitionText.of(Types.padded(value, column), type);
   }
 
-  /** Whether the value is all that the text says. */
+  /** Whether the value keeps everything that is in the text. */
   private static boolean isWhole(String given, DataType type, Object value) {
     if (type instanceof DecimalType) {
       return new BigDecimal(given).compareTo(((Decimal) value).toJavaBigDecimal()) == 0;

@@ -20,13 +20,13 @@ import java.util.TreeMap;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * One snapshot of a table as one query reads it: how its files are, where they lie, and whether Spark is told of its buckets.
+ * One snapshot of a table as one query reads it: the layout of its files, where they are stored, and whether Spark sees its buckets.
  *
  * @param name as people name it: {@code <catalog>.<namespace>.<table>}
  * @param snapshot empty before the first load
- * @param placing the group whose map says where rows lie; empty while nobody knows
+ * @param placing the group whose map places the rows; empty while it is unknown
  * @param group empty when the table is in no group
- * @param unreadable why its rows cannot be read; such a table is as its spec says, and can be described and altered
+ * @param unreadable why its rows cannot be read; the table then has the spec's columns and layout, and can be described and altered
  * @param isPinned whether this very snapshot was asked for; else the newest one
  */
 record LoadedTable(
@@ -97,7 +97,7 @@ record LoadedTable(
     }
   }
 
-  /** Whether the files are laid out as the definition says by now. */
+  /** Whether the files have the layout of the present definition. */
   boolean isAsDefined() {
     return layout().equals(object.layout());
   }
@@ -147,9 +147,9 @@ record LoadedTable(
   }
 
   /**
-   * What the {@code coloc://} file system is told of a table.
+   * The options of the {@code coloc://} file system for a table.
    *
-   * @param placing the group whose nodes hold the files; empty while nobody knows
+   * @param placing the group whose nodes hold the files; empty while it is unknown
    * @throws ColocationException (unchecked) when the session names another token or CA than the application's
    */
   static Map<String, String> fileSystem(ColocatedTable object, Optional<ClusterView.Group> placing, SQLConf conf) {

@@ -171,7 +171,7 @@ public final class OptionsOfWrites extends Rule<LogicalPlan> {
         String now = has.getOrDefault(name, "");
         if (!property.normalized(value).equals(now)) {
           throw OptionsOfWrites.invalid(name + " is " + (now.isEmpty() ? "not set" : now) + " in table " + table.name()
-              + ", and the write says '" + value + "': a write into a table does not change it; use ALTER TABLE " + table.name()
+              + ", and the write gives '" + value + "': a write into a table does not change it; use ALTER TABLE " + table.name()
               + " SET TBLPROPERTIES ('" + name + "' = '" + value + "'), or leave it out");
         }
       });

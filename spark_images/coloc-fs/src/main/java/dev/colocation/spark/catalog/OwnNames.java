@@ -22,7 +22,7 @@ final class OwnNames {
 
   private OwnNames() {}
 
-  /** Whether the name's catalog is ours: that of its first part, else that of the view which says the name, or of USE. */
+  /** Whether the name's catalog is ours: its first part, else the catalog of the view that contains the name, or of USE. */
   static boolean isOurs(UnresolvedRelation relation) {
     SparkSession session = SparkSession.active();
     if (session.sessionState().catalog().isTempView(relation.multipartIdentifier())) {

@@ -19,9 +19,9 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
 import scala.math.BigInt;
 
-/** What a plan says of a table: its name, which EXPLAIN and Spark's UI show, and how large it is. */
+/** A table's name and size in plans; EXPLAIN and Spark's UI show the name. */
 final class PlannedTable {
-  /** Times the bytes of a row this is still a number of Java's; whoever loads tables may write any into their status. */
+  /** Multiplied by the bytes of a row it still fits a long; anyone who can load a table can write any number into its status. */
   private static final long MAX_ROWS = 1_000_000_000_000L;
 
   private static final int STATISTICS_PARAMETER = 12;
@@ -33,7 +33,7 @@ final class PlannedTable {
         table.snapshot().map(Snapshot::bytes).orElse(0L));
   }
 
-  /** The same of some of the table's rows; {@code rows} is 0 where nobody knows. */
+  /** The same for some of the table's rows; {@code rows} is 0 where their number is unknown. */
   static CatalogTable of(LoadedTable table, StructType schema, long rows, long bytes) {
     ColocatedTable object = table.object();
     Map<String, CatalogColumnStat> columns = Map$.MODULE$.empty();
@@ -62,7 +62,7 @@ final class PlannedTable {
     return Math.max(1, Math.max(estimated, fileBytes));
   }
 
-  /** None where the status says no number, so that nobody takes the table for empty. */
+  /** Empty where the status has no number, so that the table does not count as empty. */
   private static Option<BigInt> rowCount(long rows) {
     return rows <= 0 ? Option.empty() : Option.apply(BigInt.apply(Math.min(rows, MAX_ROWS)));
   }

@@ -148,7 +148,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
    * colocation/model/reader_rules.py}, against which it is tested.
    *
    * @param isWhole every bucket has a live replica
-   * @param message which have none; empty when all have one, or when the group's own reason says enough
+   * @param message which have none; empty when all have one, or when the group's own reason explains it
    */
   record Liveness(boolean isWhole, String message) {
     static final Liveness UNKNOWN = new Liveness(false, "");
@@ -157,7 +157,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     private static final String COMPLETE = "complete";
 
     /**
-     * Counts replicas on nodes of each bucket's row whose agents are ready, unless the status says that they are not complete.
+     * Counts replicas on nodes of each bucket's row whose agents are ready, unless the status reports that they are not complete.
      *
      * @param group of an operator whose words hold
      * @param ready nodes whose agents are ready
@@ -167,11 +167,11 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
       if (group.stable().isEmpty() || rows.isEmpty() || group.reason().equals("MarkedUnstable")) {
         return UNKNOWN;
       }
-      Map<Integer, Map<String, String>> told = group.unstableBuckets().stream().collect(
+      Map<Integer, Map<String, String>> reported = group.unstableBuckets().stream().collect(
           Collectors.toMap(ColocationGroup.UnstableBucket::bucket, ColocationGroup.UnstableBucket::replicas, (first, last) -> last));
       List<Integer> dead = IntStream.range(0, rows.size()).boxed()
           .filter(bucket -> rows.get(bucket).stream().noneMatch(node -> ready.contains(node)
-              && told.getOrDefault(bucket, Map.of()).getOrDefault(node, COMPLETE).equals(COMPLETE)))
+              && reported.getOrDefault(bucket, Map.of()).getOrDefault(node, COMPLETE).equals(COMPLETE)))
           .toList();
       return dead.isEmpty() ? new Liveness(true, "") : new Liveness(false, "NoLiveReplica: " + listed(dead));
     }
@@ -190,7 +190,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     COLOCATED("colocated"),
     /** Its group is not stable, and some bucket has no live replica. */
     NOT_STABLE("notStable"),
-    /** The operator has given no sign of life for so long that nobody knows. */
+    /** The operator has given no sign of life for too long, so the group's state is unknown. */
     OPERATOR_SILENT("operatorSilent"),
     /** It is in no group, or not accepted. */
     NO_GROUP("noGroup"),

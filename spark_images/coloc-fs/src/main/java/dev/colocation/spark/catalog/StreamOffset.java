@@ -14,8 +14,8 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 /**
  * How far a stream has read a table. Spark keeps it as JSON in the stream's checkpoint.
  *
- * <p>The end of a stream's first micro-batch says where that batch began, too: Spark keeps ends of batches only, and what is newest
- * has changed when a batch is run again.
+ * <p>The end of a stream's first micro-batch also holds that batch's beginning: Spark keeps ends of batches only, and the newest
+ * snapshot may be another one when a batch is run again.
  */
 final class StreamOffset extends Offset {
   /** In the place of the number of files: all that a snapshot gives. */

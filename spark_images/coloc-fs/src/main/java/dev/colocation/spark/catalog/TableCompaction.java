@@ -19,8 +19,8 @@ import org.apache.spark.sql.connector.catalog.Identifier;
  * Many small files of a bucket and partition become one, sorted; the rows stay as they are. Only files that are crowded are read,
  * each by a task on a node that has it, and written as the rows of any other query.
  *
- * <p>Loads may go on meanwhile: an append stays beside the merged files; after an overwrite of what was read the compaction has
- * lost.
+ * <p>Loads may go on meanwhile: appended files stay next to the merged ones; after an overwrite of the files that it read, the
+ * compaction fails.
  */
 final class TableCompaction {
   private final String catalog;

@@ -31,7 +31,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.UserDefinedType;
 
-/** {@code CREATE TABLE} as the spec of a ColocatedTable. What the spec says is judged by the API server and the operator. */
+/** Converts {@code CREATE TABLE} into a ColocatedTable's spec, which the API server and the operator check, and back. */
 final class TableDefinition {
   private static final String STORED_AS = "hive.stored-as";
   private static final String OPTION = TableCatalog.OPTION_PREFIX;
@@ -39,7 +39,7 @@ final class TableDefinition {
   private static final String BUCKETS = "give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a DataFrame "
       + "write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>))";
 
-  /** What Spark itself says of each table. */
+  /** Properties that Spark itself adds to each table. */
   private static final Set<String> SPARKS_OWN = Set.of(TableCatalog.PROP_OWNER, TableCatalog.PROP_IS_MANAGED_LOCATION);
 
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -64,7 +64,7 @@ final class TableDefinition {
   }
 
   /**
-   * What a REPLACE TABLE says. Without PARTITIONED BY and CLUSTERED BY it has neither field.
+   * The spec of a REPLACE TABLE. Without PARTITIONED BY and CLUSTERED BY it has no layout fields.
    *
    * @throws ColocationException (unchecked) for what a ColocatedTable cannot be
    */
@@ -249,7 +249,7 @@ final class TableDefinition {
       return comment == null || comment.isEmpty() ? column : column.put("comment", comment);
     }
 
-    /** Spark's short form says names of fields without back quotes, whatever is in them, and no comments of fields. */
+    /** Spark's short form writes names of fields without back quotes, whatever is in them, and no comments of fields. */
     private String typeName() {
       String brief = type.catalogString();
       if (hasComments(type)) {

@@ -37,14 +37,14 @@ final class TableLoader {
     this.catalog = catalog;
   }
 
-  /** The table as its newest snapshot is, with the columns that its spec says by now. */
+  /** The table at its newest snapshot, with the columns of its present spec. */
   LoadedTable newest(ClusterView moment, ColocatedTable object) {
     object.requireRecovered();
     object.requireSnapshots();
     return load(moment, object, object.snapshot(), object::shownColumns);
   }
 
-  /** The same; where that cannot be read, the table as its spec says, so that it can be shown and altered. */
+  /** The same; where the snapshot cannot be read, the table by its spec, so that it can be shown and altered. */
   LoadedTable newestIfReadable(ClusterView moment, ColocatedTable object) {
     try {
       return newest(moment, object);
@@ -54,8 +54,8 @@ final class TableLoader {
   }
 
   /**
-   * The table for a write. When what is there cannot be read, or is laid out in another way than the spec says by now, the table
-   * is as its spec says: an overwrite replaces that, and the commit of anything else says what is wrong with it.
+   * The table for a write. When its rows cannot be read, or their layout is not the present spec's, the table is read by its
+   * spec: an overwrite replaces the rows, and the commit of any other change reports the problem.
    */
   LoadedTable written(ClusterView moment, ColocatedTable object) {
     object.requireSnapshots();
@@ -67,7 +67,7 @@ final class TableLoader {
     } catch (Exception unreadable) {
       LOG.warn("table {}: what is there cannot be read: {}", object.fullName(), unreadable.getMessage());
     }
-    return asDefined(moment, object, "its files are not as its definition says", Optional.empty());
+    return asDefined(moment, object, "its files do not fit its definition", Optional.empty());
   }
 
   private LoadedTable asDefined(ClusterView moment, ColocatedTable object, String why, Optional<Exception> unreadable) {
@@ -100,7 +100,7 @@ final class TableLoader {
     Optional<ClusterView.Group> placing = moment.group(object.namespace(), object.group());
     if (placing.isEmpty() && snapshot.isPresent()) {
       throw new ColocationException("table " + object.fullName() + " has rows, but its ColocationGroup '"
-          + object.group().referenceFrom(object.namespace()) + "', which says which nodes hold them, does not exist or has "
+          + object.group().referenceFrom(object.namespace()) + "', whose map places them on nodes, does not exist or has "
           + "no ConfigMap yet; restore it, or leave the table out").unchecked();
     }
     Map<String, String> fileSystem = LoadedTable.fileSystem(object, placing, conf);
@@ -158,7 +158,7 @@ final class TableLoader {
     }
   }
 
-  /** The session's, with what the file system is told of a table. */
+  /** The session's, with the file system's options for a table. */
   static Configuration configuration(Map<String, String> fileSystem) {
     Configuration configuration = SparkSession.active().sessionState().newHadoopConf();
     fileSystem.forEach(configuration::set);

@@ -59,13 +59,13 @@ public enum TableProperty {
         .map(property -> property.key).collect(Collectors.joining(", "));
   }
 
-  /** What is so where a spec says nothing else, by names of properties. */
+  /** Defaults, by names of properties. */
   public static Map<String, String> defaults() {
     return Arrays.stream(values()).filter(property -> !property.otherwise.isEmpty())
         .collect(Collectors.toMap(property -> property.key, property -> property.otherwise));
   }
 
-  /** What a spec says that is not so anyway, by names of properties. */
+  /** Properties that a spec sets to other values than the defaults. */
   public static Map<String, String> givenBy(JsonNode spec) {
     Map<String, String> said = new TreeMap<>();
     for (TableProperty property : values()) {

@@ -35,8 +35,8 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
 /**
- * A table as the source of a stream: the rows of its snapshot when the stream began, then those that its commits append. Says which
- * files a micro-batch reads; {@link StreamAsFiles} reads them as those of any query.
+ * A table as the source of a stream: the rows of its snapshot when the stream began, then those that its commits append. Chooses
+ * the files of each micro-batch; {@link ReadAsFiles.StreamAsFiles} reads them as those of any query.
  */
 final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow {
   /** A stream without a trigger asks a hundred times a second whether there is more. */

@@ -26,7 +26,7 @@ final class TableWriter {
   /** Which statement made or changed the object last: a request that is sent again, its answer lost, finds its own work. */
   private static final String REQUEST = "colocation.dev/request";
 
-  /** What has become of a definition that nobody judges. */
+  /** The outcome for a definition that the operator has not judged. */
   private static final String STORED = " was stored, but";
 
   private final Requests api;
@@ -111,7 +111,7 @@ final class TableWriter {
 
   /**
    * Changes a table; a change that is refused is taken back. When someone else, the operator too, writes the table in
-   * between, the change is made anew of what they wrote.
+   * between, the change is computed again from what they wrote.
    *
    * @param change the fields of the spec that change, of the object as it is by now
    */
@@ -124,7 +124,7 @@ final class TableWriter {
     }
   }
 
-  /** The same, for rows that will be committed in the place of all that are there. It is taken back also when nobody judges it. */
+  /** The same, for rows that will be committed in the place of all that are there. It is also undone when the operator does not judge it. */
   Changed replace(String namespace, String name, Function<JsonNode, ObjectNode> change) {
     Changed changed = send(namespace, name, change, true);
     Transaction.orUndo(() -> {
@@ -208,7 +208,7 @@ final class TableWriter {
 
   /**
    * Drops a table: its files wait in the recycle bin. One that is gone is no error: it may have gone by this very request, whose
-   * first answer was lost. Whether an answer that says nothing was the last of it is found out by looking.
+   * first answer was lost. After a lost answer the table is read again.
    *
    * @param uid of the table that is meant; another one of the name stays
    */
@@ -238,7 +238,7 @@ final class TableWriter {
         ? Optional.empty() : Optional.of(KubernetesApi.checked(what, answer));
   }
 
-  /** What the operator says against the table as it is now, in its own words; empty when it accepts it. */
+  /** Why the operator refuses the table's present spec; empty when it accepts it. */
   private String judgement(String namespace, String name, JsonNode written, String outcome) {
     long generation = written.path("metadata").path("generation").asLong();
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(acceptSeconds);

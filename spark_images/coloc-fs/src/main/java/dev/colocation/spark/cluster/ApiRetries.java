@@ -47,10 +47,9 @@ public final class ApiRetries {
   /**
    * An answer of which a refusal (401, 403) can be believed. An API server that has just begun has read neither roles nor the pods
    * of tokens yet, and refuses what is allowed: so a refusal counts when it was asked for after the server had said that it is
-   * ready. Until it has read the role for {@code /readyz}, it refuses that, too; one that goes on refusing it tells nobody, and is
-   * believed.
+   * ready. Until it has read the role for {@code /readyz}, it refuses that, too; a server that keeps refusing it is believed.
    *
-   * @param ask may be repeated after a refusal, which says that nothing was done
+   * @param ask may be repeated after a refusal, since nothing was done then
    * @param readiness the answer of {@code /readyz}
    */
   static KubernetesApi.Answer confirmed(

@@ -8,7 +8,7 @@ import scala.Option;
 import scala.collection.immutable.Map.Map1;
 
 /**
- * What users are told instead of a plan: what is wrong and what to do.
+ * A statement that is refused when it is planned. The message tells users what is wrong and what to do.
  *
  * <p>The condition, which programs may ask for, is the reason with which the message begins, if it has one.
  */

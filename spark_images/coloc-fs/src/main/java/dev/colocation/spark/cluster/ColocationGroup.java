@@ -88,7 +88,7 @@ public record ColocationGroup(
     return List.copyOf(found);
   }
 
-  /** Why tables of a namespace may not be in it, whatever their status says; empty when they may. */
+  /** Why tables of a namespace may not be in the group, whatever their status; empty when they may. */
   public String refusal(String namespace) {
     if (key.namespace().equals(namespace) || allowedNamespaces.contains("*") || allowedNamespaces.contains(namespace)) {
       return "";

@@ -171,7 +171,7 @@ public final class KubernetesApi implements Cluster.Requests {
     return confirmed(() -> exchanged(clientWithoutRetries, method, path, body, JSON_ONLY));
   }
 
-  /** One read, sent once, whose refusal nobody minds. */
+  /** One read, sent once; the caller handles any refusal. */
   Answer ask(String path) {
     return exchanged(clientWithoutRetries, "GET", path, null, JSON_ONLY);
   }
@@ -252,11 +252,11 @@ public final class KubernetesApi implements Cluster.Requests {
    * whose node's clock is a day ahead would drop a table's history with its next commit.
    */
   public static final class ServerClock {
-    private record Told(Instant time, long atNanos) {}
+    private record Heard(Instant time, long atNanos) {}
 
     private final LongSupplier nanos;
     private final Supplier<Instant> local;
-    private volatile Told told;
+    private volatile Heard heard;
 
     /**
      * @param nanos monotonic
@@ -269,11 +269,11 @@ public final class KubernetesApi implements Cluster.Requests {
 
     /** Of an answer; one that does not say the time changes nothing. */
     public void hear(Optional<Instant> time) {
-      time.ifPresent(at -> told = new Told(at, nanos.getAsLong()));
+      time.ifPresent(at -> heard = new Heard(at, nanos.getAsLong()));
     }
 
     public Instant now() {
-      Told last = told;
+      Heard last = heard;
       return last == null ? local.get() : last.time().plus(Duration.ofNanos(nanos.getAsLong() - last.atNanos()));
     }
   }

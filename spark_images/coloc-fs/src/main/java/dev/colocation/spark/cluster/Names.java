@@ -57,7 +57,7 @@ public final class Names {
         : new GroupKey(reference.substring(0, slash), reference.substring(slash + 1));
   }
 
-  /** The group whose map says where a table's rows lie: the one that it names, or its own when it names none. */
+  /** The group whose map places a table's rows: the one that the table names, or its own when it names none. */
   public static GroupKey placingGroup(String namespace, String table, String uid, String reference) {
     GroupKey named = group(namespace, reference);
     return named.name().isEmpty() ? new GroupKey(namespace, privateGroup(table, uid)) : named;

@@ -8,7 +8,7 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * How a table's columns may change while files of it are there, as {@code model/schema_check.py} says. Pure.
+ * How the columns of a table with files may change; the same rule as {@code model/schema_check.py}. Pure.
  *
  * <p>Files are read by column name, and a column that a file lacks reads as NULL. So a nullable column can be added; a column
  * can be renamed, if only to another case, when its files' name stays, and its place in the list does not matter. Everything

@@ -62,7 +62,7 @@ public final class SignOfLife {
     return judge(sign.path("renewTime").asText(), valid, now, "the group's ConfigMap");
   }
 
-  /** When the operator last gave a sign of life; empty when nothing says it. */
+  /** When the operator last gave a sign of life; empty when it is unknown. */
   Optional<Instant> lastSign(JsonNode configMapData) {
     JsonNode sign = parsed(configMapData.path(SIGN_OF_LIFE).asText());
     if (!sign.path("renewTime").isTextual()) {

@@ -33,7 +33,7 @@ public final class StoredManifest {
   /** As {@code MAX_MANIFEST_FILES} in {@code model/base.py}: agents have the names of a live manifest's files in memory. */
   public static final int MAX_FILES = 1 << 18;
 
-  /** Of a manifest's JSON, and of what is stored. Whoever may load can put any bytes under a manifest's name. */
+  /** Limits a manifest's JSON and its stored form. Anyone who can load the table can store any bytes under a manifest's name. */
   public static final int MAX_BYTES = 128 << 20;
 
   private static final int BLOCK_BYTES = 1 << 20;
@@ -153,7 +153,7 @@ public final class StoredManifest {
   public static void checkBucket(DataFile file, int buckets) throws IOException {
     Matcher matcher = BUCKET_IN_FILE_NAME.matcher(file.path().substring(file.path().lastIndexOf('/') + 1));
     boolean isNamed = matcher.matches() && matcher.group(1).equals(String.format(Locale.ROOT, "%05d", file.bucket()));
-    require(isNamed, "file " + file.path() + " is listed in bucket " + file.bucket() + " but its name says otherwise");
+    require(isNamed, "file " + file.path() + " is listed in bucket " + file.bucket() + " but its name has another one");
     require(file.bucket() >= 0 && file.bucket() < buckets,
         "file " + file.path() + " is in bucket " + file.bucket() + "; allowed: 0 to " + (buckets - 1));
   }

@@ -100,7 +100,7 @@ public final class TypeNames {
     return simple(one).equals(simple(other));
   }
 
-  /** Files fit whatever people are told of their fields. */
+  /** Comments of fields make no difference to files. */
   private static String simple(String name) {
     return COMMENT.matcher(canonical(name)).replaceAll("").replaceAll("\\s+", "").toLowerCase(Locale.ROOT);
   }

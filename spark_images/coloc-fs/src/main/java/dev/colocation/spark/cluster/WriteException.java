@@ -73,7 +73,7 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
-  /** The API server did not say whether the commit happened; the message says how to find out and what to do then. */
+  /** It is unknown whether the commit happened; the message explains how to find out and what to do then. */
   public static final class CommitUnknown extends WriteException {
     private static final long serialVersionUID = 1L;
 
@@ -82,7 +82,7 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
-  /** A compaction has read or written other rows than the manifest says: nothing was committed. */
+  /** A compaction has read or written other numbers of rows than the manifest has; nothing was committed. */
   public static final class RowsDiffer extends WriteException {
     private static final long serialVersionUID = 1L;
 
@@ -91,7 +91,7 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
-  /** The table cannot be changed yet; says what is missing. */
+  /** The table cannot be changed yet; the message names what is missing. */
   public static final class NotReady extends WriteException {
     private static final long serialVersionUID = 1L;
 
@@ -109,7 +109,7 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
-  /** An option of a write that cannot be taken; says what was given and what is allowed. Nothing was written. */
+  /** An invalid option of a write; the message has what was given and what is allowed. Nothing was written. */
   public static final class InvalidOption extends WriteException {
     private static final long serialVersionUID = 1L;
 
@@ -118,7 +118,7 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
-  /** None of the agents gave what was asked for; the message says what each one said. */
+  /** No agent returned what was requested; the message has each agent's answer. */
   public static final class NoAgentAnswers extends WriteException {
     private static final long serialVersionUID = 1L;
 
@@ -127,7 +127,7 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
-  /** Fewer nodes than a majority of a bucket's replicas took a file; the message says why, node by node. */
+  /** Fewer nodes than a majority of a bucket's replicas took a file; the message has each node's reason. */
   public static final class ReplicasMissing extends WriteException {
     private static final long serialVersionUID = 1L;
 

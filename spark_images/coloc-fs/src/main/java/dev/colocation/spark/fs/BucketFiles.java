@@ -12,7 +12,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The files of one bucket in one snapshot, as small as they get: sorted paths, and lengths beside them.
+ * The files of one bucket in one snapshot, in little memory: sorted paths, and lengths in parallel arrays.
  *
  * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
  * in joins without a word.
@@ -104,7 +104,7 @@ final class BucketFiles {
 
     void add(String path, long bytes, int bucket) throws IOException {
       if (bucket < 0 || !textOfName(path).equals(fiveDigits(bucket))) {
-        throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name says otherwise");
+        throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name has another one");
       }
       if (bucket >= MAX_BUCKETS) {
         throw new IOException("file " + path + " is in bucket " + bucket + "; allowed: 0 to " + (MAX_BUCKETS - 1));

@@ -18,8 +18,9 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Collectors;
 
 /**
- * A group's agents. Agents restart, one after the other, whenever they are upgraded. Reads go on with the next node at once, and
- * begin anew with the first one until the retry time is over. Writes wait for their node so long. Safe to share between threads.
+ * A group's agents. Agents restart, one after the other, whenever they are upgraded. Reads go on with the next node immediately,
+ * and start over with the first one until the retry time is over. Writes wait that long for their node. Safe to share between
+ * threads.
  */
 final class Agents {
   private static final Duration FIRST_DELAY = Duration.ofMillis(200);

@@ -85,7 +85,7 @@ public record Compaction(List<DataFile> files) {
       long actual = written.getOrDefault(unit, 0L);
       if (actual != expected) {
         throw new WriteException.RowsDiffer("bucket " + unit.bucket() + " of partition " + unit.partition()
-            + ": the manifest says " + expected + " rows, " + actual
+            + ": the manifest has " + expected + " rows, " + actual
             + " were rewritten; nothing was changed. Check the replicas: colocation show");
       }
     });

@@ -17,7 +17,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sets a table's {@code status.snapshot} if nobody else has changed the table, and finds out whether that happened.
+ * Sets a table's {@code status.snapshot} if the table is unchanged since it was read, and finds out whether that happened.
  *
  * <p>A lost answer (a server error, a time-out, a cut connection) leaves open whether the compare-and-set happened. The table is
  * then read again, and its status decides. While it still has the previous snapshot, the same compare-and-set is sent again; at

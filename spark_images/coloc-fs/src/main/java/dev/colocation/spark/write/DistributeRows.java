@@ -192,7 +192,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     LogicalPlan query = options.merged().isPresent() ? given : withLengths(given, table);
     TableLayout layout = table.layout();
     List<Attribute> output = CollectionConverters.asJava(query.output());
-    // A stream's rows are matched when the write begins, which says what is wrong with them.
+    // A stream's rows are matched when the write begins, and refused there with the reason.
     if (!hasColumns(output, layout)) {
       return query;
     }

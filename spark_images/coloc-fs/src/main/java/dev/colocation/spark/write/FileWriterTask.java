@@ -155,7 +155,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   }
 
   private void refuseNull(String column) {
-    refusal = new SchemaMismatch("column " + column + " holds NULL (or an empty partition value); the table says nullable: "
+    refusal = new SchemaMismatch("column " + column + " holds NULL (or an empty partition value); the table has nullable: "
         + "false. Filter those rows, or declare the column nullable");
   }
 
@@ -245,7 +245,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   @Override
   public void abort() {
     if (open != null) {
-      // The writer is left as it is: closing it would write what is gathered, for nobody.
+      // The writer is not closed, which would write its buffered rows for nothing.
       open.content().delete();
       open = null;
     }
@@ -283,8 +283,8 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   }
 
   /**
-   * What a task says to the driver: the files that it has sent, or why it gave up. A task that gives up ends well for Spark, which
-   * would else run it again: rows do not change, and the sender has already tried for long enough.
+   * A task's report to the driver: the files that it has sent, or why it gave up. For Spark a task that gives up has succeeded;
+   * otherwise Spark would run it again, although the rows stay the same and the sender has tried long enough.
    *
    * @param refusal null when there is none
    */

@@ -32,11 +32,11 @@ record LoadTarget(ColocatedTable table, ColocationGroup group, Map<String, Strin
   }
 
   /**
-   * Waits until the operator has accepted the table, made a map, and told where its agents are.
+   * Waits until the operator has accepted the table, made a map, and published the addresses of its agents.
    *
    * @param wait how long for the operator, from when the API server answered
    * @param answerWait how long for the API server while it does not answer
-   * @throws WriteException.NotReady when it has not within that time; says what is missing
+   * @throws WriteException.NotReady when it has not within that time; the message names what is missing
    */
   static LoadTarget await(
       Cluster cluster, String namespace, String name, Duration wait, Duration answerWait, Timer timer) {

@@ -31,7 +31,7 @@ import java.util.TreeMap;
  *
  * @param stored zstd-compressed JSON, of many files by bucket (format 2)
  * @param sha256 of what is stored, 64 hex digits
- * @param snapshot what the table's status says of it, but for the time
+ * @param snapshot its record in the table's status, without the time
  * @param removed the committed files that go, as far as the change had to know them
  * @param framedText the JSON of what is stored in format 2; empty in format 1
  */
@@ -91,7 +91,7 @@ record NextManifest(
 
   private static void differ(List<String> problems, String what, Object there, Object wanted) {
     if (!there.equals(wanted)) {
-      problems.add("its files have " + what + " " + there + ", the table now says " + wanted);
+      problems.add("its files have " + what + " " + there + ", the table now has " + wanted);
     }
   }
 

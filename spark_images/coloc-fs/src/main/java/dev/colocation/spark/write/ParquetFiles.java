@@ -31,7 +31,7 @@ import scala.collection.immutable.Map$;
 import scala.runtime.AbstractFunction0;
 
 /**
- * Spark's own Parquet writer, the same whatever the session says: zstd, timestamps as INT64 microseconds, dates and times as they
+ * Spark's own Parquet writer, with fixed settings for all sessions: zstd, timestamps as INT64 microseconds, dates and times as they
  * are (no rebasing), decimals as integers, page checksums.
  *
  * @param configuration what Spark's writer reads of a Hadoop configuration
@@ -51,10 +51,10 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
     try {
       Job job = Job.getInstance(new Configuration(false));
       new ParquetFileFormat().prepareWrite(SparkSession.active(), job, Map$.MODULE$.empty(), schema);
-      Map<String, String> told = new TreeMap<>();
-      job.getConfiguration().iterator().forEachRemaining(entry -> told.put(entry.getKey(), entry.getValue()));
-      told.putAll(ALWAYS);
-      return new ParquetFiles(told);
+      Map<String, String> settings = new TreeMap<>();
+      job.getConfiguration().iterator().forEachRemaining(entry -> settings.put(entry.getKey(), entry.getValue()));
+      settings.putAll(ALWAYS);
+      return new ParquetFiles(settings);
     } catch (IOException error) {
       throw new WriteException("Spark's Parquet writer cannot be prepared: " + error.getMessage(), error);
     }

@@ -26,8 +26,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Where a query's rows have the table's columns. Matched by name: Spark has matched a batch's rows before, by name or position as
- * the statement says, and cast them; a stream's rows come as they are.
+ * Where a query's rows have the table's columns. Matched by name: Spark has already matched a batch's rows, by name or by
+ * position, and cast them; a stream's rows come as they are.
  *
  * @param inFiles columns in the files, in the table's order
  * @param partitions partition columns, in the order of the folders

@@ -49,7 +49,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
    * A write.
    *
    * @param analyzed the layout that the statement was analyzed with
-   * @param notWholePartitions what users are told of a condition that does not mean whole partitions
+   * @param notWholePartitions the error for a condition that does not mean whole partitions
    */
   public TableWriteBuilder(
       WriteTarget target, LogicalWriteInfo info, TableLayout analyzed, Supplier<RuntimeException> notWholePartitions) {
@@ -59,7 +59,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     this.notWholePartitions = notWholePartitions;
   }
 
-  /** Of the partitions that the rows are in where the write's own option says so, as Spark's file tables take it. */
+  /** Replaces only the partitions that have new rows where the write's own option asks for it, as Spark's file tables do. */
   @Override
   public WriteBuilder truncate() {
     if (ReplacedRows.of(info.options()).isDynamic().orElse(false)) {

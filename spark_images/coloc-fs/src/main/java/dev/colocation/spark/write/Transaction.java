@@ -56,7 +56,7 @@ public final class Transaction {
    *
    * @param wait how long to wait, again before the commit, for the table to be accepted, its group to have a map, and enough
    *     agents to be ready
-   * @throws WriteException.NotReady when it cannot within that time; says what is missing
+   * @throws WriteException.NotReady when it cannot within that time; the message names what is missing
    */
   public static Transaction begin(Cluster.Requests api, String namespace, String table, Duration wait, AgentAccess access) {
     return begin(api, namespace, table, wait, access, Timer.REAL);

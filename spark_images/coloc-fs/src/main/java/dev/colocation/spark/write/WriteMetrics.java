@@ -66,7 +66,7 @@ public final class WriteMetrics {
     }
   }
 
-  /** Time spent sending, beside the writing. */
+  /** Time spent sending, which is not part of the time spent writing. */
   public static final class Seconds extends CustomSumMetric {
     static final String NAME = "colocationSendSeconds";
 

@@ -75,7 +75,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
     }
     String key = options.getOrDefault(KEY, ofSession);
     if (key.isEmpty() && isOurs) {
-      throw new InvalidOption(KEY + " is " + (options.containsKey(KEY) ? "empty" : "missing beside " + VERSION)
+      throw new InvalidOption(KEY + " is " + (options.containsKey(KEY) ? "empty" : "missing, which " + VERSION + " needs")
           + "; allowed: 1 to " + CommitKey.MAX_WRITER_CHARACTERS + " characters");
     }
     return key.isEmpty() ? Optional.empty() : Optional.of(new CommitKey(key, version(options, VERSION, "0")));

@@ -71,7 +71,7 @@ public record WriteResult(
   }
 
   /**
-   * Copies that lie elsewhere than the map says, until the operator has made those of the map.
+   * Copies on other nodes than the map's, until the operator has made the map's.
    *
    * @param away the map's node that did not take them
    * @param node the one that did

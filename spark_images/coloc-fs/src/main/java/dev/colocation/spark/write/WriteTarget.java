@@ -20,7 +20,7 @@ import java.util.Optional;
  * @param uid of the table that the statement was analyzed with
  * @param snapshotId that the statement was analyzed with; 0 = before the first load
  * @param manifestSha256 of that snapshot; {@link Manifest#NOTHING} before the first load
- * @param fileSystem what {@code coloc://} is told of the table
+ * @param fileSystem the options of {@code coloc://} for the table
  * @param patience for the operator
  * @param compaction of the table
  * @param staging for statements that make or replace the table; their files are committed with its definition
@@ -47,7 +47,7 @@ public record WriteTarget(
    * Begins a change.
    *
    * @throws WriteException.NotReady when the table does not take changes in time
-   * @throws WriteException.LoadConflict when it was made anew meanwhile
+   * @throws WriteException.LoadConflict when it was dropped and recreated meanwhile
    */
   public Transaction begin() {
     Transaction transaction = Transaction.begin(api, namespace, table, patience, AgentAccess.of(fileSystem));

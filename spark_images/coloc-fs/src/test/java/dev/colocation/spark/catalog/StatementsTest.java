@@ -23,7 +23,7 @@ import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Clauses of CREATE TABLE and ALTER TABLE as specs, and what they are told that no table can be. */
+/** Clauses of CREATE TABLE and ALTER TABLE become specs, or errors for what no table can be. */
 final class StatementsTest {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final String BEFORE = "{'colocateWith': 'sales', 'replicas': 2, 'recycleAfterSeconds': 3600}";

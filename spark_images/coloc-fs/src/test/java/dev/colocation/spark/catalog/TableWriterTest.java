@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** CREATE and ALTER TABLE beside others who write the same table, and where answers of the API server are lost. */
+/** CREATE and ALTER TABLE while others write the same table, and while answers of the API server are lost. */
 final class TableWriterTest {
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -32,7 +32,7 @@ final class TableWriterTest {
   private int failure = 500;
   private boolean isJudged = true;
 
-  /** Before each change someone else writes the table, as often as the test says; every change is accepted. */
+  /** Before each change another client writes the table, as often as the test sets; every change is accepted. */
   private KubernetesApi.Answer answer(String what, String method, String path, JsonNode body) {
     if (Thread.currentThread().isInterrupted() && !method.equals("POST")) {
       return status(KubernetesApi.NO_ANSWER);
@@ -68,7 +68,7 @@ final class TableWriterTest {
     return table();
   }
 
-  /** With an answer that is lost, or none at all, if the test says so; somebody may make another table right after. */
+  /** Its answer may be lost or the request dropped, as the test sets; another client may create a table right after. */
   private KubernetesApi.Answer deleted(String wanted) {
     if (!wanted.equals(uid)) {
       return status(uid.isEmpty() ? 404 : 409);
@@ -84,7 +84,7 @@ final class TableWriterTest {
   }
 
   private static KubernetesApi.Answer status(int status) {
-    return new KubernetesApi.Answer(status, JSON.createObjectNode().put("message", "as told"), Optional.empty());
+    return new KubernetesApi.Answer(status, JSON.createObjectNode().put("message", "as set"), Optional.empty());
   }
 
   private static String request(JsonNode body) {
@@ -115,7 +115,7 @@ final class TableWriterTest {
     assertEquals(3, patches);
   }
 
-  /** The client sends a request again whose answer was lost, and is told that there is such a table. */
+  /** The client sends a request again whose answer was lost, and gets the answer that the table exists. */
   @Test
   void aTableIsMadeByTheRequestWhoseAnswerWasLost() {
     lost = 1;
@@ -139,7 +139,7 @@ final class TableWriterTest {
     assertEquals("0123", uid, "it is not another statement's");
     writer.takeBack("shop", "orders", error);
     assertEquals("", uid);
-    assertEquals(isCancelled, Thread.interrupted(), "Spark is still told");
+    assertEquals(isCancelled, Thread.interrupted(), "Spark still sees the interrupt");
   }
 
   @Test
@@ -152,7 +152,7 @@ final class TableWriterTest {
     assertEquals(2, replicas);
   }
 
-  /** The request is carried out, and its answer says nothing of it. */
+  /** The request is carried out, but its answer does not show it. */
   @ParameterizedTest
   @CsvSource({"500,", "0,", "500,4567", "0,4567", "200,"})
   void aTableThatIsDroppedIsGoneWhateverTheAnswerWas(int answer, String another) {
@@ -169,7 +169,7 @@ final class TableWriterTest {
     failure = 503;
     Exception error = assertThrows(
         ColocationException.class, () -> new TableWriter(this::answer, 60).delete("shop", "orders", "0123"));
-    assertTrue(error.getMessage().endsWith("the API server answered 503: as told"), error.getMessage());
+    assertTrue(error.getMessage().endsWith("the API server answered 503: as set"), error.getMessage());
   }
 
   private static TableWriter.Changed changed(String before, String after) {

@@ -88,7 +88,7 @@ final class ObjectsTest {
         + "'reason': 'SchemaMismatch', 'message': '10 should be 8'}]").refusal());
   }
 
-  /** It stays in its group, where it is ready; who changed the spec is told all the same. */
+  /** It stays in its group, where it is ready; the reason for the refusal is still reported. */
   @Test
   void aRefusedMoveStopsNoLoads() throws JsonProcessingException {
     String refused = "'accepted': false, 'conditions': [{'type': 'Ready', 'status': '%s', 'reason': 'Reconciled'}, "
@@ -168,7 +168,7 @@ final class ObjectsTest {
     assertEquals(Optional.empty(), ColocationGroup.parse(json(group.replace("COUNT", "30"))).state(2, "a"));
   }
 
-  /** Executors are told of the agents that were not ready, too. */
+  /** Executors also know the agents that were not ready. */
   @Test
   void aPlannedQueryKnowsAllAgents() throws IOException {
     ColocationGroup group = ColocationGroup.parse(json(
@@ -179,11 +179,11 @@ final class ObjectsTest {
     Configuration configuration = new Configuration(false);
     configuration.set(Settings.TABLE_PREFIX + "shop.orders", "sales");
     configuration.set(Settings.GROUP_PREFIX + "shop.sales", placing.asSetting("sales"));
-    Settings.Group told = new Settings(configuration).groupOf("shop", "orders");
-    assertEquals(List.of(ready, others), List.of(told.agents(), told.others()));
+    Settings.Group known = new Settings(configuration).groupOf("shop", "orders");
+    assertEquals(List.of(ready, others), List.of(known.agents(), known.others()));
   }
 
-  /** Only where it means this object: whoever may edit a table may write any name there. */
+  /** Only where it means this object, since any editor of a table can write any name there. */
   @ParameterizedTest
   @CsvSource({"order-items, order_items, order_items", "order-items, Order-Items, Order-Items", "order-items, orders, order-items",
       "order-items, '', order-items", "order-items, order_items_, order-items", "orders, ORDERS, ORDERS"})

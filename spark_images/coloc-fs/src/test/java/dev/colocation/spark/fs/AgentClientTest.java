@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** An agent that looks at its files for long before it answers. Mostly waits, so the other tests go on beside it. */
+/** An agent that looks at its files for long before it answers. Mostly waits, so other tests run concurrently. */
 @Execution(ExecutionMode.CONCURRENT)
 class AgentClientTest {
   private static final AgentClient.Folder ORDERS = new AgentClient.Folder("shop", "orders-12345678");

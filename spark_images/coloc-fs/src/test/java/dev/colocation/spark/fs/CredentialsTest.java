@@ -12,7 +12,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** An application without token or CA is told so, and not that files are gone. */
+/** An application without token or CA gets that error, and not one about missing files. */
 final class CredentialsTest {
   @TempDir Path folder;
   private Path authority;

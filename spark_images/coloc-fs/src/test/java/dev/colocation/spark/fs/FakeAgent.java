@@ -18,7 +18,7 @@ import java.util.Set;
 import javax.net.ssl.ExtendedSSLSession;
 import javax.net.ssl.SNIHostName;
 
-/** An agent that serves files from memory over TLS, and misbehaves as it is told. */
+/** An agent that serves files from memory over TLS, and misbehaves as the test sets. */
 final class FakeAgent implements AutoCloseable {
   private final HttpsServer server;
   final Map<String, byte[]> files = new HashMap<>();
@@ -33,7 +33,7 @@ final class FakeAgent implements AutoCloseable {
   /** How many requests came, whatever the answer. */
   int requests;
   String token = "reader";
-  /** The node that it says to be; empty = any that it is taken for. */
+  /** The node that it claims to be; empty = any. */
   String node = "";
   /** Every answer ends after so many bytes, though more were announced. */
   int cutAfterBytes = Integer.MAX_VALUE;
@@ -52,7 +52,7 @@ final class FakeAgent implements AutoCloseable {
     return "https://127.0.0.1:" + server.getAddress().getPort();
   }
 
-  /** Looks at a file as it is told of; a damaged one is not given any more. */
+  /** Looks at a reported file; a damaged one is no longer served. */
   private synchronized void check(HttpExchange exchange) throws IOException {
     String body = new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8);
     checks.add(exchange.getRequestURI().getRawPath() + " " + body);
@@ -101,7 +101,7 @@ final class FakeAgent implements AutoCloseable {
     exchange.getResponseBody().write(body, 0, cut ? cutAfterBytes : body.length);
     if (cut) {
       exchange.getResponseBody().flush();
-      throw new IOException("cut off, as told");
+      throw new IOException("cut off, as set");
     }
     exchange.close();
   }

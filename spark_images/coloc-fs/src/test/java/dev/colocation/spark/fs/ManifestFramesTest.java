@@ -157,7 +157,7 @@ class ManifestFramesTest {
         agent.ranges);
   }
 
-  /** What is wrong in a bucket that is not read harms nobody; what is wrong in what is read comes from an agent. */
+  /** Damage in a bucket that is not read does no harm; a damaged frame that is read comes from an agent. */
   @Test
   void readsWhatIsWrongOnItsDiskElsewhere() throws Exception {
     giveToAgent();
@@ -202,7 +202,7 @@ class ManifestFramesTest {
     assertEquals(List.of("k"), ManifestStore.get(table.location("data"), configuration).bucketedBy());
   }
 
-  /** Files in the frame of another bucket, or more of them than the header says, are refused. */
+  /** Files in the frame of another bucket, or more of them than in the header, are refused. */
   @Test
   void refusesOtherFilesThanAnnounced() throws Exception {
     ObjectNode other = manifest(BUCKETS, ++snapshots);
@@ -211,7 +211,7 @@ class ManifestFramesTest {
     name();
     putOnDisk();
     IOException error = assertThrows(IOException.class, () -> status(1, 1));
-    assertTrue(error.getMessage().contains("its name says otherwise"), error.getMessage());
+    assertTrue(error.getMessage().contains("its name has another one"), error.getMessage());
     assertEquals(12, status(1, 2).getLen());
   }
 

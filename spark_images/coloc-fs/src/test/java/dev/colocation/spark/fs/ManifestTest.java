@@ -31,8 +31,8 @@ class ManifestTest {
   /** A bucket that is out of range, or not the one in the file's name, would lose rows in joins: it is refused. */
   @ParameterizedTest
   @CsvSource({
-    "1, data/part-0000aaaa-1_00000.c000.zstd.parquet, its name says otherwise",
-    "0, data/part-0000aaaa-1.c000.zstd.parquet, its name says otherwise",
+    "1, data/part-0000aaaa-1_00000.c000.zstd.parquet, its name has another one",
+    "0, data/part-0000aaaa-1.c000.zstd.parquet, its name has another one",
     "2, data/part-0000aaaa-1_00002.c000.zstd.parquet, allowed: 0 to 1",
   })
   void refusesWrongBuckets(int bucket, String path, String expected) throws Exception {
@@ -58,7 +58,7 @@ class ManifestTest {
     assertTrue(refusal().contains("has the content of " + other), refusal());
   }
 
-  /** A manifest that is nowhere is an error that says where it was looked for. */
+  /** The error for a missing manifest lists the places that were searched. */
   @Test
   void saysWhereItLooked() {
     table.manifest = "1".repeat(64);

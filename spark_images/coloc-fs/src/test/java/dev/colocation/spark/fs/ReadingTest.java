@@ -204,7 +204,7 @@ class ReadingTest {
     assertArrayEquals(table.contents.get(TestTable.SECOND), readAll(TestTable.SECOND));
   }
 
-  /** An agent that was replaced is found where the group's ConfigMap says by now, in the middle of a file too. */
+  /** An agent that was replaced is found at its address in the group's ConfigMap, also in the middle of a file. */
   @Test
   void followsAnAgentToItsNextAddress() throws Exception {
     hold(first, TestTable.FIRST);
@@ -223,7 +223,7 @@ class ReadingTest {
     }
   }
 
-  /** While no operator runs, nobody says that an agent is ready again: it is asked when no other one gives the file. */
+  /** Without an operator no agent is reported ready again: it is asked when no other agent has the file. */
   @Test
   void asksAgentsThatWereNotReadyLast() throws Exception {
     hold(first, TestTable.FIRST);

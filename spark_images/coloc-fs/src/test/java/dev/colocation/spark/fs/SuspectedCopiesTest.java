@@ -108,7 +108,7 @@ class SuspectedCopiesTest {
     assertEquals("disk", readFrom(THIS_NODE));
   }
 
-  /** Without a node's name nobody can be asked about the local copy. */
+  /** Without a node's name no agent can check the local copy. */
   @Test
   void doesNotTrustTheDiskOfAnUnknownNode() throws Exception {
     own.isDamaged = true;

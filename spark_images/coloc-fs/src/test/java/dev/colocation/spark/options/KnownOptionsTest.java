@@ -17,7 +17,7 @@ import java.util.TreeSet;
 import java.util.function.BiConsumer;
 import org.junit.jupiter.api.Test;
 
-/** What the table of options says, held against the options that table formats document ({@code peer-options.json}). */
+/** The table of options covers the options that table formats document ({@code peer-options.json}). */
 class KnownOptionsTest {
   private static final Map<String, List<Way>> WAYS =
       Map.of("read", List.of(Way.READ, Way.STREAM_READ), "write", List.of(Way.WRITE, Way.STREAM_WRITE));
@@ -81,7 +81,7 @@ class KnownOptionsTest {
         KnownOptions.withoutEffect(Way.WRITE, List.of("Compression", "replaceWhere", "merge-id")));
   }
 
-  /** Each line says what it has to, and each name is in one line. */
+  /** Each line is complete, and each name is in one line. */
   @Test
   void theTableIsWhole() {
     Set<String> names = new TreeSet<>(String.CASE_INSENSITIVE_ORDER);

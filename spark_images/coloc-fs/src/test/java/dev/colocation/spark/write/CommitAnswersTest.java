@@ -41,7 +41,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A commit whose answer is lost: the table's status says whether it happened, else the error says how to find out. */
+/** A commit whose answer is lost: the table's status shows whether it happened, else the error explains how to find out. */
 class CommitAnswersTest {
   private static final CommitKey KEY = new CommitKey("stream", 7);
 
@@ -102,7 +102,7 @@ class CommitAnswersTest {
     assertTrue(timer.waited.compareTo(CompareAndSet.ANSWER_DEADLINE.plusSeconds(10)) < 0);
   }
 
-  /** As the catalog says it. */
+  /** As the catalog does. */
   @Test
   void aRefusedTokenIsSaid() {
     cluster.allReads = 401;

@@ -309,10 +309,10 @@ class CommitTest {
   @Test
   void filesOfAnotherLayoutAreNotMixed() throws IOException {
     run(Mode.APPEND, A);
-    conflict("its files have buckets 2, the table now says 4",
+    conflict("its files have buckets 2, the table now has 4",
         () -> run(new NewFiles(Mode.APPEND, List.of(B), 4), cluster.state()));
     cluster.spec().putArray("sortedBy").add("day").add("id");
-    conflict("its files have sortedBy [id], the table now says [day, id]", () -> run(Mode.APPEND, B));
+    conflict("its files have sortedBy [id], the table now has [day, id]", () -> run(Mode.APPEND, B));
     run(new NewFiles(Mode.OVERWRITE, List.of(B), 4), cluster.state());
     assertEquals(Set.of(B.path()), paths());
   }
@@ -360,7 +360,7 @@ class CommitTest {
     assertEquals(cluster.spec().path("columns"), cluster.status().path("columns"));
   }
 
-  /** What is published was checked and lies where the table was then; the object changed between publication and commit. */
+  /** The published files were checked on the nodes of the table's group at that time; the object changed before the commit. */
   @ParameterizedTest
   @CsvSource({"sortedBy, sortedBy was [id] and is [day]", "bucketedBy, bucketedBy was [id] and is [day]",
       "group, group was shop/sales and is shop/other"})

@@ -179,7 +179,7 @@ final class FakeCluster implements Cluster.Requests {
   }
 
   private Answer failed(int status) {
-    return new Answer(status, JSON.createObjectNode().put("message", status == 504 ? "Gateway Timeout" : "as told"), time);
+    return new Answer(status, JSON.createObjectNode().put("message", status == 504 ? "Gateway Timeout" : "as set"), time);
   }
 
   /** {@code status.commits} as texts: writer, version, snapshot. */

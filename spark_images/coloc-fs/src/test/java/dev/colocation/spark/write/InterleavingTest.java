@@ -41,7 +41,7 @@ class InterleavingTest {
   private static final List<Mode> MODES =
       List.of(Mode.APPEND, Mode.APPEND, Mode.OVERWRITE_PARTITIONS, Mode.OVERWRITE_MATCHING, Mode.OVERWRITE);
 
-  /** A change that a writer was told to be committed. */
+  /** A change that was committed by its writer's result. */
   private record Done(NewFiles change, long beganOn) {}
 
   /** Lets one writer at a time speak with the API server: by chance, but only after all others wait too. */
@@ -195,7 +195,7 @@ class InterleavingTest {
       List<String> now = story.get(id);
       assertEquals(now.size(), Set.copyOf(now).size(), "a file is there twice");
       Done change = byFile.remove(now.get(now.size() - 1));
-      assertTrue(change != null, "a snapshot is nobody's, or somebody's twice: " + now);
+      assertTrue(change != null, "a snapshot has no writer, or is counted twice: " + now);
       List<String> seen = story.get(change.beganOn());
       List<String> gone = before.stream().filter(path -> !now.contains(path)).toList();
       assertTrue(seen.containsAll(gone), change + " removed what it has not seen: " + gone);

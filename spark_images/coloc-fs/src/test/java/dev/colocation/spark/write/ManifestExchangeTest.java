@@ -94,7 +94,7 @@ class ManifestExchangeTest {
   @ParameterizedTest
   @CsvSource(delimiter = '|', textBlock = """
       "formatVersion":1      | "formatVersion":2    | it has format 2; this version reads 1
-      "bucket":1             | "bucket":0           | is listed in bucket 0 but its name says otherwise
+      "bucket":1             | "bucket":0           | is listed in bucket 0 but its name has another one
       "buckets":2            | "buckets":1          | is in bucket 1; allowed: 0 to 0
       "rows":3               | "rows":"x"           | VALUE_STRING
       "partition":{"day":"   | "partition":{"day":7,"x":" | a value of partition column day is not a text

@@ -20,7 +20,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/** A node's agent that keeps files in memory, says what it holds of a manifest, and misbehaves as it is told. */
+/** A node's agent that keeps files in memory, reports which of a manifest's files it holds, and misbehaves as the test sets. */
 final class StoringAgent implements AutoCloseable {
   private static final String FILES = "/v1/files/shop/orders-12345678/";
 
@@ -67,7 +67,7 @@ final class StoringAgent implements AutoCloseable {
       if (!retryAfter.isEmpty()) {
         exchange.getResponseHeaders().set("Retry-After", retryAfter);
       }
-      answer(exchange, failure, error("Starting", "as told"));
+      answer(exchange, failure, error("Starting", "as set"));
     } else if (target.equals("/v1/tables/shop/orders-12345678/verify")) {
       verify(exchange, new ObjectMapper().readTree(body).path("manifest").asText());
     } else if (target.startsWith(FILES)) {

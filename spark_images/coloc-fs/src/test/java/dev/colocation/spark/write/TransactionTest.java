@@ -413,7 +413,7 @@ class TransactionTest {
       accepted         | the operator has not accepted it yet
       foreign          | NamespaceNotAllowed: group accounts/ledger allows namespaces [], and this is namespace shop
       agents           | bucket 0 is on nodes node-1, node-2; of the group's nodes 1 have a ready agent; at least 2 must
-      silence          | ColocatedTable shop/orders: the API server answered 503: as told""")
+      silence          | ColocatedTable shop/orders: the API server answered 503: as set""")
   void whatIsMissingIsSaid(String what, String words) {
     switch (what) {
       case "map" -> cluster.group().putObject("status").put("reason", "InsufficientNodes");

@@ -50,7 +50,7 @@ class WriteOptionsTest {
       "txnVersion=1 | txnAppId and txnVersion name a write together; give both",
       "txnAppId=a;txnVersion=x | txnVersion='x'; allowed: a whole number from 0",
       "txnAppId=a;txnVersion=-1 | version -1 of writer a; allowed: 0 to 9007199254740991",
-      "idempotency-version=1 | idempotency-key is missing beside idempotency-version; allowed: 1 to 128 characters",
+      "idempotency-version=1 | idempotency-key is missing, which idempotency-version needs; allowed: 1 to 128 characters",
       "idempotency-key=a;txnVersion=1 "
           + "| idempotency-key (or idempotency-version) and txnAppId (or txnVersion) both name the write; give one of them"})
   void keysThatAreNone(String given, String message) {
