@@ -40,7 +40,7 @@ import org.apache.hadoop.util.Progressable;
 /**
  * Tables of colocation groups as files: {@code coloc://<namespace>/<table>-<uid8>/<manifest sha256>/data/…}, read only.
  *
- * <p>What exists is what the manifest names. {@link #open} reads the replica on this node's disk if there is one, else
+ * <p>The manifest lists all files. {@link #open} reads the replica on this node's disk if there is one, else
  * another node's, so no query fails because of where a task runs; it is only slower.
  */
 public final class ColocFileSystem extends FileSystem {

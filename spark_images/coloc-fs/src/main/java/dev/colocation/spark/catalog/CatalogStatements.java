@@ -97,7 +97,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
     }
   }
 
-  /** What a plan is about, when that is ours; else empty. */
+  /** The table or catalog that a plan is about, when it is ours; else empty. */
   private static String named(LogicalPlan child) {
     if (child instanceof ResolvedTable resolved && resolved.table() instanceof ColocationTable table) {
       return table.name();

@@ -120,7 +120,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     return load(identifier, loader::newestIfReadable);
   }
 
-  /** What is written goes by the table's definition; an overwrite replaces also what cannot be read any more. */
+  /** Writes follow the table's definition; an overwrite also replaces rows that can no longer be read. */
   @Override
   public Table loadTable(Identifier identifier, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
     if (!privileges.contains(TableWritePrivilege.INSERT)) {
@@ -132,17 +132,17 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
-    return load(identifier, (moment, table) -> loader.older(moment, table, table.ofVersion(version)));
+    return load(identifier, (view, table) -> loader.older(view, table, table.ofVersion(version)));
   }
 
   @Override
   public Table loadTable(Identifier identifier, long microseconds) throws NoSuchTableException {
     Instant time = Instant.EPOCH.plus(microseconds, ChronoUnit.MICROS);
-    return load(identifier, (moment, table) -> loader.older(moment, table, table.ofTime(time)));
+    return load(identifier, (view, table) -> loader.older(view, table, table.ofTime(time)));
   }
 
   private interface Finder {
-    Optional<ColocatedTable> table(ClusterView moment, String namespace, String name);
+    Optional<ColocatedTable> table(ClusterView view, String namespace, String name);
   }
 
   /** {@code <namespace>.<table>}, or {@code <namespace>.<table>.snapshots} and the like. */
@@ -164,9 +164,9 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     if (parts.length != 2 && parts.length != 3) {
       return Optional.empty();
     }
-    ClusterView moment = ofQuery();
-    Optional<LoadedTable> table = find.table(moment, Names.ofSql(parts[0]), Names.ofSql(parts[1]))
-        .map(object -> choose.apply(moment, object));
+    ClusterView view = ofQuery();
+    Optional<LoadedTable> table = find.table(view, Names.ofSql(parts[0]), Names.ofSql(parts[1]))
+        .map(object -> choose.apply(view, object));
     return parts.length == 2
         ? table.<Table>map(loaded -> new ColocationTable(loaded, indexes, changing()))
         : table.<Table>map(loaded -> MetadataTables.find(loaded, Names.lowerCase(parts[2])));

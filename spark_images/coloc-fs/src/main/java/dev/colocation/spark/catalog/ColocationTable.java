@@ -71,7 +71,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   /** How tables are changed: by which API server, how long the operator is waited for, and by whom small files are merged. */
   record Changing(KubernetesApi api, int acceptSeconds, Compactions compactions) {}
 
-  /** Compacts a table as it is by now, named by its namespace and name. */
+  /** Compacts the present files of a table, by its namespace and name. */
   interface Compactions {
     Compaction.Result run(String namespace, String table, int mostFiles) throws Exception;
   }
@@ -80,7 +80,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     return table;
   }
 
-  /** The table's files, in the place of this table. */
+  /** The table's files, in place of this table. */
   LogicalPlan files(DataSourceV2Relation replaced) {
     table.requireReadable();
     return FilesRelation.plan(table, indexes, replaced);

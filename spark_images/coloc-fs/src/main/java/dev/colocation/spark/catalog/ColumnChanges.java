@@ -17,9 +17,9 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.TableChange;
 
-/** {@code ALTER TABLE … COLUMN} on a spec's columns. Files that are there stay; what they could not bear is refused. */
+/** {@code ALTER TABLE … COLUMN} on a spec's columns. Committed files stay as they are; changes that do not fit them are refused. */
 final class ColumnChanges {
-  /** Fields of a spec that name columns, by whose names files are laid out. */
+  /** Fields of a spec that list the columns of the layout, by name. */
   static final List<String> LAYOUTS = List.of("bucketedBy", "partitionedBy", "sortedBy");
 
   private static final String WITH_ALL_ROWS = "use CREATE OR REPLACE TABLE … AS SELECT with ";
@@ -205,8 +205,8 @@ final class ColumnChanges {
 
   /**
    * {@code ALTER TABLE … DROP COLUMN} of a table that has rows: of columns that no file has, since they were added after the newest
-   * snapshot. For the operator a definition that lacks columns which it has accepted is one of other rows, so the files that are there
-   * are committed with it.
+   * snapshot. The operator takes a definition without columns that it has accepted for the definition of other rows, so the
+   * present files are committed with it.
    */
   static final class DroppedColumns {
     private final ColocationTable table;

@@ -23,8 +23,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The file listings of a session's last tables. A listing follows from its key, which names the manifest, so none is ever
- * stale; a table of a hundred thousand files need not be listed for each query. It takes a hundred megabytes, so it goes when
- * memory is short.
+ * stale; a table of a hundred thousand files need not be listed for each query. It takes a hundred megabytes, so it is dropped
+ * when memory is short.
  */
 final class FileIndexes {
   private static final int MAX_LISTINGS = 16;

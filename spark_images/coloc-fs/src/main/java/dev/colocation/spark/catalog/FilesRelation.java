@@ -46,12 +46,12 @@ import scala.runtime.AbstractFunction1;
 
 /**
  * A table's files as Spark's own file tables have them: {@code CREATE TABLE … USING parquet PARTITIONED BY … CLUSTERED BY …
- * SORTED BY … INTO n BUCKETS} at the snapshot's location, without a table that anyone else could see.
+ * SORTED BY … INTO n BUCKETS} at the snapshot's location, without a table in any catalog.
  */
 final class FilesRelation {
   private FilesRelation() {}
 
-  /** What to read in the place of the catalog's table: the same columns, by the same ids. */
+  /** The plan that replaces the catalog's table: the same columns with the same ids. */
   static LogicalPlan plan(LoadedTable table, FileIndexes indexes, DataSourceV2Relation replaced) {
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(files(table, indexes), PlannedTable.of(table, storedSchema(table)));
     return shown(stored, CollectionConverters.asJava(replaced.output()));

@@ -19,8 +19,8 @@ import org.apache.spark.sql.types.TimestampType;
 import scala.Option;
 
 /**
- * A partition column's value as people give it to procedures: a text that Spark casts to the column's type. Partitions go by it, so
- * a text that means more, or other, than one value is refused.
+ * A partition column's value in a call of a procedure: a text that Spark casts to the column's type. It chooses the partitions to
+ * drop, so a text that is not exactly one value is refused.
  */
 final class GivenValue {
   /** Spark also takes a year or a month for its first day, a time of day for today's, and leaves out what follows a day. */

@@ -22,12 +22,12 @@ import org.apache.spark.sql.internal.SQLConf;
 /**
  * One snapshot of a table as one query reads it: the layout of its files, where they are stored, and whether Spark sees its buckets.
  *
- * @param name as people name it: {@code <catalog>.<namespace>.<table>}
+ * @param name in SQL: {@code <catalog>.<namespace>.<table>}
  * @param snapshot empty before the first load
  * @param placing the group whose map places the rows; empty while it is unknown
  * @param group empty when the table is in no group
  * @param unreadable why its rows cannot be read; the table then has the spec's columns and layout, and can be described and altered
- * @param isPinned whether this very snapshot was asked for; else the newest one
+ * @param isPinned whether the query asked for this snapshot; else for the newest one
  */
 record LoadedTable(
     String name,
@@ -58,7 +58,7 @@ record LoadedTable(
    * @param padded CHAR columns, by their names in files, all values of which are padded to this length
    */
   record Shape(TableLayout layout, int buckets, Map<String, Integer> padded) {
-    /** Why rows may be in other buckets than their keys' values say; empty when they are not. */
+    /** Why rows may not be in the buckets of their keys' values; empty when they are. */
     String unpaddedKeys() {
       Map<String, Integer> unpadded = Types.charLengths(layout.columns());
       unpadded.entrySet().removeAll(padded.entrySet());

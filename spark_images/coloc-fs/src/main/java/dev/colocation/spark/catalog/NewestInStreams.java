@@ -81,14 +81,14 @@ public final class NewestInStreams extends Rule<LogicalPlan> {
   /** The newest snapshots of tables that a query was analyzed with before, all of them as of one moment. */
   static final class NewestTables {
     private final String catalog;
-    private final ClusterView moment;
+    private final ClusterView view;
     private final TableLoader loader;
     private final FileIndexes indexes;
     private final Map<String, LoadedTable> known = new HashMap<>();
 
-    NewestTables(String catalog, ClusterView moment, TableLoader loader, FileIndexes indexes) {
+    NewestTables(String catalog, ClusterView view, TableLoader loader, FileIndexes indexes) {
       this.catalog = catalog;
-      this.moment = moment;
+      this.view = view;
       this.loader = loader;
       this.indexes = indexes;
     }
@@ -99,12 +99,12 @@ public final class NewestInStreams extends Rule<LogicalPlan> {
     }
 
     private LoadedTable load(ReadSnapshot read) {
-      ColocatedTable object = moment.table(read.namespace(), read.table())
+      ColocatedTable object = view.table(read.namespace(), read.table())
           .orElseThrow(() -> gone(read, "dropped", "bring the table back (`colocation recover`), or end the stream"));
       if (!(object.namespace() + "/" + object.directory()).equals(read.folder())) {
         throw gone(read, "dropped and recreated", "start the stream again");
       }
-      return loader.newest(moment, object);
+      return loader.newest(view, object);
     }
 
     private RuntimeException gone(ReadSnapshot read, String how, String cure) {

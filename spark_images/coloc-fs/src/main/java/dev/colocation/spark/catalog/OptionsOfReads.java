@@ -71,7 +71,7 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
         return node;
       }
       if (node instanceof InsertIntoStatement) {
-        // Spark would look for an older snapshot to write to, and end in an internal error.
+        // Spark would look for an older snapshot to write to, and fail with an internal error.
         check(Way.WRITE, given.asCaseSensitiveMap().keySet());
         return node;
       }
@@ -120,7 +120,7 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
     }
 
     /**
-     * The options with Spark's own ones in the place of others.
+     * The options under Spark's own names.
      *
      * @throws ColocationException (unchecked) when they choose two snapshots
      */

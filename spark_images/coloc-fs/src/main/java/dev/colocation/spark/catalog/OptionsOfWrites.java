@@ -66,7 +66,7 @@ public final class OptionsOfWrites extends Rule<LogicalPlan> {
     }
   }
 
-  /** A write into a table that is there. */
+  /** A write into an existing table. */
   private static LogicalPlan into(LogicalPlan command, DataSourceV2Relation relation, ColocationTable table) {
     Map<String, String> all = new HashMap<>(relation.options().asCaseSensitiveMap());
     all.putAll(options(command));
@@ -144,7 +144,7 @@ public final class OptionsOfWrites extends Rule<LogicalPlan> {
     return new ColocationException("InvalidOption: " + problem).unchecked();
   }
 
-  /** Options of a DataFrame's write that are properties of the table which it makes, since {@code df.write} has no other word for them. */
+  /** Options of a DataFrame's write that set properties of the table it creates; {@code df.write} has no other way to set them. */
   static final class DefiningOptions {
     private DefiningOptions() {}
 

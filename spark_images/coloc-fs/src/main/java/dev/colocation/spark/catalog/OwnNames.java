@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Which names of a query are of a ColocationCatalog, before Spark looks the tables up. */
+/** Finds the names of a query that belong to a ColocationCatalog, before Spark resolves the tables. */
 final class OwnNames {
   private static final String CATALOG = "spark.sql.catalog.";
   private static final String SESSION_CATALOG = "spark_catalog";

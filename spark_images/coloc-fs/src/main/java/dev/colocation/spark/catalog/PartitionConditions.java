@@ -107,7 +107,7 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
         either(some.subList(0, half)).orElseThrow(), either(some.subList(half, some.size())).orElseThrow()));
   }
 
-  /** One partition's values in the place of its columns. */
+  /** One partition's values in place of its columns. */
   private static final class Values extends AbstractPartialFunction<Expression, Expression> {
     private static final long serialVersionUID = 1L;
 
@@ -138,7 +138,7 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
     }
   }
 
-  /** What stands for something that Spark makes of it later, such as a Python function. */
+  /** An expression that Spark replaces later, such as a Python function. */
   private static final class IsUnevaluable extends AbstractFunction1<Expression, Object> {
     @Override
     public Object apply(Expression part) {

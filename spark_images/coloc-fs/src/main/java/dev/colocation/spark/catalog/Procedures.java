@@ -269,7 +269,7 @@ final class Procedures {
       return false;
     }
 
-    /** Errors keep their words: Spark's callers are Scala, which knows no checked exceptions. */
+    /** Errors keep their messages: Spark's callers are in Scala, which has no checked exceptions. */
     @Override
     public Iterator<Scan> call(InternalRow input) {
       try {

@@ -19,8 +19,8 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Puts a bucketed relation over files in the place of a catalog's table, when a query is analyzed: so joins of the catalog's
- * tables are planned as joins of Spark's own bucketed tables are. What is written stays the catalog's table.
+ * Replaces a catalog's table by a bucketed relation over its files when a query is analyzed, so that Spark plans joins of these
+ * tables as joins of its own bucketed tables. Targets of writes stay the catalog's tables.
  */
 public final class ReadAsFiles extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(ReadAsFiles.class);
@@ -104,8 +104,8 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
   }
 
   /**
-   * Puts a bucketed relation over the files of a micro-batch in the place of a {@link TableStream}: they are read, and joined
-   * without a shuffle, as those of a table are.
+   * Replaces a {@link TableStream} by a bucketed relation over the files of a micro-batch, which are read, and joined without a
+   * shuffle, like a table's.
    */
   public static final class StreamAsFiles extends Rule<LogicalPlan> {
     private static final Logger LOG = LoggerFactory.getLogger(StreamAsFiles.class);

@@ -16,7 +16,7 @@ import java.util.stream.IntStream;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Whether a table is read bucket by bucket, or in the ordinary way and why; the reasons are Doris's words. A row's bucket is a
+ * Whether a table is read bucket by bucket, or as an ordinary table and why; the reasons are those of Doris. A row's bucket is a
  * property of the data, so a bucketed plan is right at any time; this only decides whether it pays.
  *
  * @param bucketed false: Spark sees an ordinary table, for {@code reason}
@@ -63,7 +63,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     LIVE,
     /** In the ordinary way: the rule of Doris and StarRocks. */
     SHUFFLE,
-    /** Bucket by bucket, whatever is known. */
+    /** Always bucket by bucket. */
     COLOCATED
   }
 
@@ -144,7 +144,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   }
 
   /**
-   * Whether every bucket of a group can be read now, as far as the operator's words tell; the rule and the words of {@code
+   * Whether every bucket of a group can be read now, by the operator's reports; the rule and the messages of {@code
    * colocation/model/reader_rules.py}, against which it is tested.
    *
    * @param isWhole every bucket has a live replica
@@ -159,7 +159,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     /**
      * Counts replicas on nodes of each bucket's row whose agents are ready, unless the status reports that they are not complete.
      *
-     * @param group of an operator whose words hold
+     * @param group of an operator whose reports are fresh
      * @param ready nodes whose agents are ready
      */
     static Liveness of(ColocationGroup group, Set<String> ready) {
@@ -184,7 +184,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     }
   }
 
-  /** What a {@link ReadDecision} comes to, in one word, and how often it was made in this application. */
+  /** The kind of a {@link ReadDecision}, with a counter of this application's decisions. */
   public enum Verdict {
     /** The table is read bucket by bucket. */
     COLOCATED("colocated"),
@@ -246,7 +246,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   }
 
   /**
-   * Whether an application has more cores than a group has buckets; the rule and the words of {@code
+   * Whether an application has more cores than a group has buckets; the rule and the messages of {@code
    * colocation/model/reader_rules.py}, against which it is tested.
    */
   static final class Parallelism {
@@ -256,7 +256,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     private Parallelism() {}
 
     /**
-     * The cores that an application's executors have together, by its configuration; 0 = it does not say. Only on Kubernetes:
+     * The cores that an application's executors have together, by its configuration; 0 = unknown. Only on Kubernetes:
      * elsewhere the cluster decides. With dynamic allocation: the most that it may get.
      *
      * @param conf key to value; empty when it is not set
@@ -281,7 +281,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
       return text.length() < MAX_DIGITS && text.chars().allMatch(one -> one >= '0' && one <= '9') ? Integer.parseInt(text) : 0;
     }
 
-    /** What to say where a group has fewer buckets than the application has cores; empty otherwise. */
+    /** The note for a group that has fewer buckets than the application has cores; empty otherwise. */
     static String fewBuckets(String group, int buckets, int cores) {
       return buckets >= cores ? "" : "group " + group + " has " + buckets + " buckets, the application " + cores
           + " cores: at most " + buckets + " tasks scan a table at once";

@@ -64,7 +64,7 @@ final class StreamOffset extends Offset {
     this.end = end;
   }
 
-  /** Where a stream without a checkpoint begins, whatever that will be. */
+  /** The beginning of a stream without a checkpoint, whose position is decided later. */
   static StreamOffset begin(String folder) {
     return new StreamOffset(folder, Optional.empty(), Optional.empty());
   }

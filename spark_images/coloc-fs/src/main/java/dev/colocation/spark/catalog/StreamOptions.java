@@ -19,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * What users say of a stream that reads a table: {@code spark.readStream.option(…).table(t)}.
+ * Options of a stream that reads a table: {@code spark.readStream.option(…).table(t)}.
  *
  * @param version of the first commit whose rows are read; that of {@code latest} is the next one
  * @param time of which, or after which, the first commit is
@@ -55,7 +55,7 @@ record StreamOptions(
         version, time.map(StreamOptions::time), isOn(options), files(options.get(MOST_FILES)), bytes(options.get(MOST_BYTES)));
   }
 
-  /** Spark only hands it back; triggers that ask for all give another one. */
+  /** Spark only passes it back; triggers that read everything pass another one. */
   ReadLimit limit() {
     return mostFiles.isPresent() ? ReadLimit.maxFiles((int) mostFiles.getAsLong())
         : mostBytes.isPresent() ? ReadLimit.maxBytes(mostBytes.getAsLong()) : ReadLimit.allAvailable();
@@ -105,7 +105,7 @@ record StreamOptions(
   /**
    * Where a stream without a checkpoint begins. Pure.
    *
-   * @param table as people name it
+   * @param table its name in SQL
    * @param kept its snapshots, the oldest first
    * @param now by the API server
    */
@@ -153,8 +153,8 @@ record StreamOptions(
         return "1, since the table has no snapshot yet";
       }
       long first = kept.get(0).id() == 1 ? 1 : kept.get(0).id() + 1;
-      return "commits " + first + " (of " + kept.stream().filter(one -> one.id() >= first).findFirst().map(one -> one.json().path("committedAt").asText())
-          .orElse("the future") + ") to " + (newest.get().id() + 1) + ", the next one. Earlier snapshots are no longer kept: without "
+      return "commits " + first + " (of " + kept.stream().filter(one -> one.id() >= first).findFirst()
+          .map(one -> one.json().path("committedAt").asText()).orElse("the future") + ") to " + (newest.get().id() + 1) + ", the next one. Earlier snapshots are no longer kept: without "
           + "the option the stream begins with all rows that are there";
     }
 

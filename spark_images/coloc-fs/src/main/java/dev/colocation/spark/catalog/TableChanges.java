@@ -56,7 +56,7 @@ final class TableChanges {
   }
 
   /**
-   * Refuses a new column without NULL where rows are there that would hold NULL in it. The operator does so, too, in words of the spec.
+   * Refuses a new NOT NULL column for a table with rows, which would hold NULL in it. The operator refuses it, too, in terms of the spec.
    *
    * @throws ColocationException (unchecked)
    */
@@ -72,7 +72,7 @@ final class TableChanges {
     }
   }
 
-  /** {@code ClusterBy}, the name of a class of Spark, as the words of the statement. Every version of Spark has more of them. */
+  /** Turns the name of a Spark class such as {@code ClusterBy} into words of SQL. Every version of Spark adds classes. */
   static String inSql(String className) {
     return className.replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT);
   }
@@ -90,8 +90,8 @@ final class TableChanges {
   }
 
   /**
-   * The fields of the spec that a REPLACE TABLE changes. What it does not say stays as it is: properties, and without CLUSTERED BY
-   * the layout; a column of the same name and type keeps what else is said of it.
+   * The fields of the spec that a REPLACE TABLE changes. Everything that the statement leaves out stays: properties, and without
+   * CLUSTERED BY the layout; a column of the same name and type keeps its other fields.
    */
   static ObjectNode replacement(JsonNode spec, ObjectNode wanted) {
     ObjectNode replaced = wanted.deepCopy();
@@ -111,7 +111,7 @@ final class TableChanges {
     return changed;
   }
 
-  /** Files are laid out by names of columns, so the operator refuses a layout by one that files call otherwise. */
+  /** Layouts use names of columns, so the operator refuses a layout by a column that has another name in files. */
   private static void requireOwnNames(JsonNode spec, JsonNode replaced) {
     for (String layout : ColumnChanges.LAYOUTS) {
       List<String> names = Json.texts(replaced.has(layout) ? replaced.path(layout) : spec.path(layout));
@@ -146,10 +146,10 @@ final class TableChanges {
   }
 
   /**
-   * What the fields of a change were before; null takes one away that was not there. Left out is what somebody else has changed
-   * since, and how files are once others have committed files that may be so.
+   * The former values of a change's fields; null removes a field that was added. Fields that another client has changed since are
+   * left out, and so are columns and layout once others have committed files that may depend on them.
    *
-   * @param now the object as it is by now
+   * @param now the present object
    */
   static ObjectNode undo(TableWriter.Changed change, JsonNode now) {
     JsonNode before = change.before();

@@ -34,7 +34,7 @@ final class TableCompaction {
    *
    * @param table as it is now
    * @param mostFiles so many may stay
-   * @param partitions which to look at, by stored names of columns; none = all
+   * @param partitions the partitions to compact, by stored names of columns; none = all
    */
   Compaction.Result run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {
     LoadedTable loaded = table.loaded();
@@ -64,7 +64,7 @@ final class TableCompaction {
     return Dataset.ofRows(session(table), FilesRelation.some(table, paths));
   }
 
-  /** Texts that are longer than their varchar(n) by now stay as they are: they were loaded before the lengths were checked. */
+  /** Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked. */
   private static SparkSession session(LoadedTable table) {
     SparkSession session = SparkSession.active();
     if (table.layout().columns().stream().noneMatch(column -> Types.hasLength(column.type()))) {

@@ -286,7 +286,7 @@ final class TableDefinition {
       return own.pyUDT() == null ? own.getClass().getName() : own.pyUDT();
     }
 
-    /** The spec's types do not say it. */
+    /** The spec's types have no field for it. */
     private void requireNullsWithin(DataType part) {
       if (part instanceof StructType struct) {
         for (StructField field : struct.fields()) {

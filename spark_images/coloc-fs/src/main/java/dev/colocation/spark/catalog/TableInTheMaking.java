@@ -23,9 +23,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The table of CREATE TABLE AS SELECT, REPLACE TABLE and their like. A new one is there, empty, while the query runs, since its uid
- * names the folder of its files; it goes again when the query fails. An existing one keeps its definition and rows until all
- * files are written; what a failure finds changed is changed back.
+ * The table of CREATE TABLE AS SELECT, REPLACE TABLE and their like. A new table exists, empty, while the query runs, since its
+ * uid names the folder of its files; it is dropped when the query fails. An existing table keeps its definition and rows until
+ * all files are written; a failure undoes the changes.
  */
 final class TableInTheMaking extends ColocationTable implements StagedTable, WriteTarget.Staging {
   private static final Logger LOG = LoggerFactory.getLogger(TableInTheMaking.class);
@@ -40,7 +40,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   /**
    * How a table is replaced.
    *
-   * @param before the object that is there
+   * @param before the present object
    * @param patch the fields of its spec that change
    */
   record Replacement(JsonNode before, ObjectNode patch) {}

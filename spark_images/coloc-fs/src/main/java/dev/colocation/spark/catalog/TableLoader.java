@@ -38,16 +38,16 @@ final class TableLoader {
   }
 
   /** The table at its newest snapshot, with the columns of its present spec. */
-  LoadedTable newest(ClusterView moment, ColocatedTable object) {
+  LoadedTable newest(ClusterView view, ColocatedTable object) {
     object.requireRecovered();
     object.requireSnapshots();
-    return load(moment, object, object.snapshot(), object::shownColumns);
+    return load(view, object, object.snapshot(), object::shownColumns);
   }
 
   /** The same; where the snapshot cannot be read, the table by its spec, so that it can be shown and altered. */
-  LoadedTable newestIfReadable(ClusterView moment, ColocatedTable object) {
+  LoadedTable newestIfReadable(ClusterView view, ColocatedTable object) {
     try {
-      return newest(moment, object);
+      return newest(view, object);
     } catch (Exception unreadable) {
       return asDefined(moment, object, "it cannot be read: " + unreadable.getMessage(), Optional.of(unreadable));
     }
@@ -57,10 +57,10 @@ final class TableLoader {
    * The table for a write. When its rows cannot be read, or their layout is not the present spec's, the table is read by its
    * spec: an overwrite replaces the rows, and the commit of any other change reports the problem.
    */
-  LoadedTable written(ClusterView moment, ColocatedTable object) {
+  LoadedTable written(ClusterView view, ColocatedTable object) {
     object.requireSnapshots();
     try {
-      LoadedTable newest = newest(moment, object);
+      LoadedTable newest = newest(view, object);
       if (newest.isAsDefined()) {
         return newest;
       }
@@ -70,17 +70,17 @@ final class TableLoader {
     return asDefined(moment, object, "its files do not fit its definition", Optional.empty());
   }
 
-  private LoadedTable asDefined(ClusterView moment, ColocatedTable object, String why, Optional<Exception> unreadable) {
+  private LoadedTable asDefined(ClusterView view, ColocatedTable object, String why, Optional<Exception> unreadable) {
     Optional<ClusterView.Group> placing = unreadable.isPresent()
-        ? groupIfReadable(moment, object) : moment.group(object.namespace(), object.group());
+        ? groupIfReadable(view, object) : view.group(object.namespace(), object.group());
     return new LoadedTable(
         catalog + "." + object.shownName(), object, object.snapshot(), emptyShape(object, placing), placing, Optional.empty(),
         ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable, false);
   }
 
-  private static Optional<ClusterView.Group> groupIfReadable(ClusterView moment, ColocatedTable object) {
+  private static Optional<ClusterView.Group> groupIfReadable(ClusterView view, ColocatedTable object) {
     try {
-      return moment.group(object.namespace(), object.group());
+      return view.group(object.namespace(), object.group());
     } catch (Exception unreadable) {
       LOG.warn("table {}: its group cannot be read: {}", object.fullName(), unreadable.getMessage());
       return Optional.empty();
@@ -88,16 +88,16 @@ final class TableLoader {
   }
 
   /** The table as an older snapshot was, its columns too. */
-  LoadedTable older(ClusterView moment, ColocatedTable object, Snapshot snapshot) {
-    return load(moment, object, Optional.of(snapshot), Function.identity()).pinned();
+  LoadedTable older(ClusterView view, ColocatedTable object, Snapshot snapshot) {
+    return load(view, object, Optional.of(snapshot), Function.identity()).pinned();
   }
 
   private LoadedTable load(
-      ClusterView moment, ColocatedTable object, Optional<Snapshot> snapshot,
+      ClusterView view, ColocatedTable object, Optional<Snapshot> snapshot,
       Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
     // Not SQLConf.get(): within a view that is the configuration that the view was made with, as far as Spark keeps it.
     SQLConf conf = SparkSession.active().sessionState().conf();
-    Optional<ClusterView.Group> placing = moment.group(object.namespace(), object.group());
+    Optional<ClusterView.Group> placing = view.group(object.namespace(), object.group());
     if (placing.isEmpty() && snapshot.isPresent()) {
       throw new ColocationException("table " + object.fullName() + " has rows, but its ColocationGroup '"
           + object.group().referenceFrom(object.namespace()) + "', whose map places them on nodes, does not exist or has "

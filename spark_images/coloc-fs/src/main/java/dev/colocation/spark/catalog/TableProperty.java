@@ -40,7 +40,7 @@ public enum TableProperty {
   private final String otherwise;
   private final List<String> path;
 
-  /** {@code otherwise}: what the API server makes of a field that is left out. */
+  /** {@code otherwise}: the API server's default for the field. */
   TableProperty(String key, Kind kind, String otherwise, String... path) {
     this.key = key;
     this.kind = kind;
@@ -109,7 +109,7 @@ public enum TableProperty {
     return givenBy(spec).getOrDefault(key, otherwise);
   }
 
-  /** As it is where nothing is said of it. */
+  /** Resets the property to its default. */
   public void remove(ObjectNode spec) {
     if (kind == Kind.TEXT || kind == Kind.NAME) {
       holder(spec).put(path.get(path.size() - 1), "");

@@ -79,7 +79,7 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
     return StreamOffset.parse(json);
   }
 
-  /** With this trigger a stream reads what is there when it starts, and ends. */
+  /** With this trigger a stream reads the rows that are committed when it starts, and ends. */
   @Override
   public void prepareForTriggerAvailableNow() {
     last = object(new ClusterView(api)).snapshot().map(Snapshot::id).orElse(0L);
@@ -101,13 +101,13 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
     if (idleSinceNanos.isPresent() && !clock.sleep(pause(idleSinceNanos.get()))) {
       return from;
     }
-    ClusterView moment = new ClusterView(api);
-    ColocatedTable object = object(moment);
+    ClusterView view = new ClusterView(api);
+    ColocatedTable object = object(view);
     requireSameTable(from, object);
     Position begin = from.position().orElseGet(
         () -> new StreamStart(analyzed.name(), kept(object), options, api.now()).position());
     AppendedFiles.Share share = limit instanceof ReadAllAvailable ? AppendedFiles.Share.ALL : new Room(options);
-    Position end = appended(moment, object).after(begin, share).end();
+    Position end = appended(view, object).after(begin, share).end();
     boolean isIdle = from.position().isPresent() && end.equals(begin);
     idleSinceNanos = isIdle ? Optional.of(clock.nanos()) : Optional.empty();
     return isIdle ? from : from.to(begin, end);
@@ -125,28 +125,28 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
    */
   LogicalPlan rows(Offset start, Offset end, List<AttributeReference> output) {
     StreamOffset to = StreamOffset.of(end);
-    ClusterView moment = new ClusterView(api);
-    ColocatedTable object = object(moment);
+    ClusterView view = new ClusterView(api);
+    ColocatedTable object = object(view);
     requireSameTable(to, object);
     Position begin = StreamOffset.of(start).position().or(to::firstBegin).orElseThrow();
-    AppendedFiles.Batch batch = appended(moment, object).between(begin, to.position().orElseThrow());
+    AppendedFiles.Batch batch = appended(view, object).between(begin, to.position().orElseThrow());
     if (batch.paths().isEmpty()) {
       return FilesRelation.nothing(output);
     }
     Snapshot snapshot = object.ofVersion(String.valueOf(batch.end().snapshot()));
-    return FilesRelation.appended(loader.older(moment, object, snapshot), analyzed.layout(), batch, output, this);
+    return FilesRelation.appended(loader.older(view, object, snapshot), analyzed.layout(), batch, output, this);
   }
 
-  private AppendedFiles appended(ClusterView moment, ColocatedTable object) {
+  private AppendedFiles appended(ClusterView view, ColocatedTable object) {
     return new AppendedFiles(
         analyzed.name(), kept(object), snapshot -> manifests.computeIfAbsent(
-            snapshot.manifestSha256(), manifest -> files(moment, object, snapshot)), options.skipsChanges());
+            snapshot.manifestSha256(), manifest -> files(view, object, snapshot)), options.skipsChanges());
   }
 
-  private static SortedMap<String, Long> files(ClusterView moment, ColocatedTable object, Snapshot snapshot) {
+  private static SortedMap<String, Long> files(ClusterView view, ColocatedTable object, Snapshot snapshot) {
     SortedMap<String, Long> found = new TreeMap<>();
     Map<String, String> fileSystem = LoadedTable.fileSystem(
-        object, moment.group(object.namespace(), object.group()), SparkSession.active().sessionState().conf());
+        object, view.group(object.namespace(), object.group()), SparkSession.active().sessionState().conf());
     Settings settings = new Settings(TableLoader.configuration(fileSystem));
     ColocPath location = ColocPath.parse(new Path(LoadedTable.location(object, Optional.of(snapshot))));
     try {
@@ -163,9 +163,9 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
         .sorted(Comparator.comparingLong(Snapshot::id)).toList();
   }
 
-  private ColocatedTable object(ClusterView moment) {
+  private ColocatedTable object(ClusterView view) {
     ColocatedTable analyzed = this.analyzed.object();
-    ColocatedTable object = moment.table(analyzed.namespace(), analyzed.name()).orElseThrow(
+    ColocatedTable object = view.table(analyzed.namespace(), analyzed.name()).orElseThrow(
         () -> new ColocationException("table " + this.analyzed.name() + " was dropped since the stream began").unchecked());
     object.requireRecovered();
     object.requireSnapshots();

@@ -19,7 +19,7 @@ import java.util.function.Function;
 final class TableWriter {
   private static final long POLL_MILLISECONDS = 300;
   private static final int MOST_ATTEMPTS = 10;
-  /** There is no such table, or by now another one has its name. */
+  /** There is no such table, or another one now has its name. */
   private static final Set<Integer> GONE = Set.of(HttpURLConnection.HTTP_NOT_FOUND, HttpURLConnection.HTTP_CONFLICT);
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -46,7 +46,7 @@ final class TableWriter {
   }
 
   /**
-   * Makes a table, and the group if it is new: the operator does that. A table that is refused is gone again.
+   * Creates a table; the operator creates its group if that is new. A table that is refused is dropped again.
    *
    * @param sqlName as the statement writes it
    * @return false when there is one of this name
@@ -110,10 +110,10 @@ final class TableWriter {
   record Changed(JsonNode before, JsonNode after, ObjectNode patch) {}
 
   /**
-   * Changes a table; a change that is refused is taken back. When someone else, the operator too, writes the table in
-   * between, the change is computed again from what they wrote.
+   * Changes a table, and undoes the change when it is refused. When another client or the operator writes the table in between,
+   * the change is computed again from what they wrote.
    *
-   * @param change the fields of the spec that change, of the object as it is by now
+   * @param change computes the changed fields of the spec from the present object
    */
   void change(String namespace, String name, Function<JsonNode, ObjectNode> change) {
     Changed changed = send(namespace, name, change, false);
@@ -124,7 +124,7 @@ final class TableWriter {
     }
   }
 
-  /** The same, for rows that will be committed in the place of all that are there. It is also undone when the operator does not judge it. */
+  /** The same, before a commit that replaces all rows. It is also undone when the operator does not judge it in time. */
   Changed replace(String namespace, String name, Function<JsonNode, ObjectNode> change) {
     Changed changed = send(namespace, name, change, true);
     Transaction.orUndo(() -> {
@@ -207,8 +207,8 @@ final class TableWriter {
   }
 
   /**
-   * Drops a table: its files wait in the recycle bin. One that is gone is no error: it may have gone by this very request, whose
-   * first answer was lost. After a lost answer the table is read again.
+   * Drops a table, whose files stay in the recycle bin for a while. A table that is gone is no error: this request may have
+   * dropped it before its first answer was lost. After a lost answer the table is read again.
    *
    * @param uid of the table that is meant; another one of the name stays
    */

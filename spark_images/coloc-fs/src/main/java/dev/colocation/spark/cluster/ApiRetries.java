@@ -8,15 +8,15 @@ import java.util.Set;
 import java.util.function.Supplier;
 
 /**
- * What to make of the answers of an API server that is away, or has just begun. Its restart or its upgrade takes seconds, and a
- * query that has not begun loses nothing by waiting.
+ * Decides which answers of an API server that is unavailable, or has just started, are worth another attempt. Its restart or its
+ * upgrade takes seconds, and a query that has not begun loses nothing by waiting.
  */
 public final class ApiRetries {
   static final Duration LONGEST = Duration.ofSeconds(25);
 
   private static final Duration FIRST_PAUSE = Duration.ofMillis(250);
   private static final Duration LONGEST_PAUSE = Duration.ofSeconds(2);
-  /** So long a server that refuses to say whether it is ready is taken for one that has not read the roles yet. */
+  /** How long a server that refuses {@code /readyz} counts as one that has not read the roles yet. */
   private static final Duration READING_ROLES = Duration.ofSeconds(5);
   private static final int FIRST_SERVER_ERROR = 500;
   private static final int TOO_MANY_REQUESTS = 429;
@@ -45,9 +45,9 @@ public final class ApiRetries {
   }
 
   /**
-   * An answer of which a refusal (401, 403) can be believed. An API server that has just begun has read neither roles nor the pods
-   * of tokens yet, and refuses what is allowed: so a refusal counts when it was asked for after the server had said that it is
-   * ready. Until it has read the role for {@code /readyz}, it refuses that, too; a server that keeps refusing it is believed.
+   * An answer whose refusal (401, 403) is reliable. An API server that has just started has read neither roles nor the pods
+   * of tokens yet, and refuses what is allowed: so a refusal counts only when the server had reported ready before the request.
+   * Until it has read the role for {@code /readyz}, it refuses that, too; a server that keeps refusing it is believed.
    *
    * @param ask may be repeated after a refusal, since nothing was done then
    * @param readiness the answer of {@code /readyz}

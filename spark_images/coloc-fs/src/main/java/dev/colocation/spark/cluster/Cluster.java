@@ -173,7 +173,7 @@ public final class Cluster {
     }
   }
 
-  /** The object was changed by someone else since it was read; this write did nothing. */
+  /** Another client has changed the object since it was read; this write did nothing. */
   public static final class WriteConflict extends Exception {
     private static final long serialVersionUID = 1L;
 

@@ -26,7 +26,7 @@ public final class ClusterView {
    * @param agents URLs by node of the agents that were ready when the operator wrote last
    * @param others of the others
    * @param silence why the operator's verdict on it does not hold; empty when it does
-   * @param lastSign when the operator last gave a sign of life; until then its word on the group was kept up
+   * @param lastSign when the operator last gave a sign of life; until then its report on the group was up to date
    */
   public record Group(
       ColocationGroup object,
@@ -106,9 +106,9 @@ public final class ClusterView {
     }
     String what = kind + " " + namespace + "/" + name;
     String path = KubernetesApi.collection(namespace, plural) + "?fieldSelector=metadata.name%3D" + name;
-    KubernetesApi.Answer answer = api.send(what, "GET", path + atThisMoment(), null);
+    KubernetesApi.Answer answer = api.send(what, "GET", path + atThisVersion(), null);
     if (answer.status() == GONE) {
-      // The API server has forgotten the moment, minutes ago: the query goes on with the present.
+      // The API server no longer has that version: the query goes on with the present one.
       version = "";
       answer = api.send(what, "GET", path, null);
     }
@@ -119,7 +119,7 @@ public final class ClusterView {
     return Optional.ofNullable(list.path("items").get(0));
   }
 
-  private String atThisMoment() {
+  private String atThisVersion() {
     return version.isEmpty() ? "" : "&resourceVersionMatch=Exact&resourceVersion=" + version;
   }
 
@@ -135,7 +135,7 @@ public final class ClusterView {
   /**
    * Namespaces that have tables, sorted.
    *
-   * @param fallback for an account that may not look into all namespaces
+   * @param fallback the answer for an account that may not list all namespaces
    */
   public List<String> namespaces(String[] fallback) {
     return api.metadata("tables of all namespaces", KubernetesApi.OWN_API + "/" + KubernetesApi.TABLES)

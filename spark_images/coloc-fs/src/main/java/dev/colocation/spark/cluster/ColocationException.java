@@ -54,7 +54,7 @@ public final class ColocationException extends AnalysisException {
     return new ColocationException("not possible for a ColocatedTable: " + what).unchecked();
   }
 
-  /** Throws any error in its own words where no checked exception is allowed. */
+  /** Throws any exception unchanged where no checked exception is allowed. */
   public static RuntimeException unchecked(Throwable error) {
     return ColocationException.<RuntimeException>thrown(error);
   }

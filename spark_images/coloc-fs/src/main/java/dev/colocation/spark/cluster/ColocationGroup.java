@@ -124,7 +124,7 @@ public record ColocationGroup(
     return found;
   }
 
-  /** What is known of a replica: complete, partial, corrupt, missing, down; empty when the status does not say it. */
+  /** A replica's state: complete, partial, corrupt, missing, down; empty when the status does not report it. */
   public Optional<String> state(int bucket, String node) {
     for (UnstableBucket unstable : unstableBuckets) {
       if (unstable.bucket() == bucket) {

@@ -9,13 +9,13 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * By which a repeated commit is known: a table takes each version of a writer once.
+ * Identifies a commit, so that a repetition is recognized: a table takes each version of a writer once.
  *
- * @param writer a streaming query's id, or a key that somebody chose; 1 to 128 characters
+ * @param writer a streaming query's id, or a user's key; 1 to 128 characters
  * @param version counts up with each commit of the writer, such as a stream's epoch; 0 for a key of one commit
  */
 public record CommitKey(String writer, long version) {
-  /** So that a table's status stays small. */
+  /** Keeps a table's status small. */
   public static final int MAX_WRITER_CHARACTERS = 128;
 
   public CommitKey {
@@ -32,7 +32,7 @@ public record CommitKey(String writer, long version) {
   /**
    * An entry of {@code status.commits}: the newest version of a writer that the table took, and the snapshot that it became.
    *
-   * @param json as the status has it, with what later versions wrote
+   * @param json the record in the status, with fields that later versions added
    */
   public record CommitRecord(String writer, long version, long snapshotId, ObjectNode json) {
     /** As {@code MAX_RECORDED_COMMITS} of {@code model/table.py}. */

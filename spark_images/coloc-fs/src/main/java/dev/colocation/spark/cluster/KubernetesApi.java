@@ -119,7 +119,7 @@ public final class KubernetesApi implements Cluster.Requests {
     return answer.status() == HttpURLConnection.HTTP_NOT_FOUND ? Optional.empty() : Optional.of(checked(what, answer));
   }
 
-  /** The answer's body; an error in words when the request was refused. */
+  /** The answer's body; an exception when the request was refused. */
   public static JsonNode checked(String what, Answer answer) {
     if (answer.isSuccess()) {
       return answer.body();
@@ -260,14 +260,14 @@ public final class KubernetesApi implements Cluster.Requests {
 
     /**
      * @param nanos monotonic
-     * @param local this node's clock, for as long as no answer has said the time
+     * @param local this node's clock, until an answer has had a time
      */
     public ServerClock(LongSupplier nanos, Supplier<Instant> local) {
       this.nanos = nanos;
       this.local = local;
     }
 
-    /** Of an answer; one that does not say the time changes nothing. */
+    /** Takes the time of an answer; an answer without one changes nothing. */
     public void hear(Optional<Instant> time) {
       time.ifPresent(at -> heard = new Heard(at, nanos.getAsLong()));
     }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** Names of objects, as {@code model/names.py} defines them. */
 public final class Names {
-  /** Of a Kubernetes object. Nothing else gets into a request's path. */
+  /** Names of Kubernetes objects; a request's path contains no others. */
   private static final Pattern OBJECT = Pattern.compile("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?");
 
   private static final int UID_DIGITS = 8;
@@ -91,7 +91,7 @@ public final class Names {
     return part.matches("[A-Za-z_][A-Za-z0-9_]*") ? part : inBackQuotes(part);
   }
 
-  /** For Spark's parser, also where it reserves words. */
+  /** Quotes a name for Spark's parser, also a reserved word. */
   public static String inBackQuotes(String part) {
     return "`" + part.replace("`", "``") + "`";
   }

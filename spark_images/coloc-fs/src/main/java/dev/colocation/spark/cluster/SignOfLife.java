@@ -12,8 +12,8 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Whether the operator's verdicts hold: by the Lease that a group's ConfigMap names, else by the ConfigMap; the rule and the
- * words of {@code model/reader_rules.py}.
+ * Whether the operator's reports are fresh: by the Lease that a group's ConfigMap names, else by the ConfigMap; the rule and the
+ * messages of {@code model/reader_rules.py}.
  */
 public final class SignOfLife {
   static final String SIGN_OF_LIFE = "operator.json";
@@ -24,7 +24,7 @@ public final class SignOfLife {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * What the API server said of a Lease.
+   * The API server's answer about a Lease.
    *
    * @param renewTime empty when the Lease could not be read
    * @param askedAtNanos when, by this JVM's monotonic clock
@@ -119,7 +119,7 @@ public final class SignOfLife {
     return "";
   }
 
-  /** A time of RFC 3339; empty for everything else. */
+  /** Parses a time of RFC 3339; empty for anything else. */
   static Optional<Instant> time(String text) {
     try {
       return Optional.of(OffsetDateTime.parse(text).toInstant());

@@ -26,7 +26,7 @@ import java.util.regex.Pattern;
 
 /**
  * A committed manifest, see {@code model/table_manifest.py}, as the parent of the next one: of each file it has the very bytes of
- * its JSON, so that what later versions say of a file stays.
+ * its JSON, so that fields which later versions added are kept.
  */
 public final class StoredManifest {
   public static final int FORMAT_VERSION = 1;
@@ -148,7 +148,7 @@ public final class StoredManifest {
 
   /**
    * Refuses a file whose bucket is out of range or is not the one in its name: Spark reads the bucket from the name, and a wrong
-   * one would lose rows in joins without a word.
+   * one would silently lose rows in joins.
    */
   public static void checkBucket(DataFile file, int buckets) throws IOException {
     Matcher matcher = BUCKET_IN_FILE_NAME.matcher(file.path().substring(file.path().lastIndexOf('/') + 1));
@@ -202,7 +202,7 @@ public final class StoredManifest {
   /**
    * As {@link Manifest#padded()}, and those of {@code declared} that its files lack: they are NULL there.
    *
-   * @param declared all CHAR columns of the table by now
+   * @param declared all CHAR columns of the table's present definition
    */
   public Map<String, Integer> padded(Map<String, Integer> declared) {
     Map<String, Integer> padded = new TreeMap<>(declared);

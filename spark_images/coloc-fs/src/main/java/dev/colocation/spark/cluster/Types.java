@@ -29,7 +29,7 @@ public final class Types {
 
   /**
    * The type of a column's values: varchar(n) and char(n) are string, within other types, too. What their lengths mean for queries
-   * is said by the metadata of columns, as Spark has it.
+   * is in the metadata of columns, as in Spark.
    */
   public static DataType parse(String name) {
     return asStrings(declared(name));
@@ -55,7 +55,7 @@ public final class Types {
         .toArray(StructField[]::new)) : type;
   }
 
-  /** The type as {@code CREATE TABLE} names it, whatever a session's {@code spark.sql.timestampType} makes of "timestamp". */
+  /** The type as {@code CREATE TABLE} names it, independent of the session's {@code spark.sql.timestampType}. */
   public static DataType declared(String name) {
     try {
       return SQLConf.withExistingConf(DEFAULTS, () -> CatalystSqlParser$.MODULE$.parseDataType(name));

@@ -9,7 +9,7 @@ import scala.collection.immutable.Map.Map1;
  * Why a change of a table was not committed, or may not have been: what is wrong, and what to do.
  *
  * <p>Spark's own type, since PySpark, also over Spark Connect, knows only those: others are a {@code Py4JJavaError} with all of
- * Java's stack. The condition, which programs may ask for, is the word with which the message begins.
+ * Java's stack. The condition, which programs may ask for, is the reason at the beginning of the message.
  */
 public class WriteException extends SparkRuntimeException {
   private static final long serialVersionUID = 1L;

@@ -83,7 +83,7 @@ public final class AgentAddresses {
     return allowed.isEmpty() ? List.of(planned) : allowed;
   }
 
-  /** One node's agent, wherever it listens by now. Not safe to share between threads. */
+  /** One node's agent, at its present address. Not safe to share between threads. */
   public static final class AgentAddress {
     /** A request to the agent at a URL. */
     interface Call<T> {
@@ -99,7 +99,7 @@ public final class AgentAddresses {
 
     /**
      * @param planned the agent's URL when the query was planned
-     * @param isReady whether the operator said so when it wrote last: no operator tells of an agent that came back
+     * @param isReady whether the operator last reported it ready; without an operator no report follows when the agent comes back
      */
     public AgentAddress(AgentAddresses known, String node, String planned, boolean isReady) {
       this.known = known;
@@ -160,7 +160,7 @@ public final class AgentAddresses {
    * passed the other replicas of its buckets are asked first.
    */
   static final class RecentFailures {
-    /** The one instance of a JVM: all tasks of an executor learn from each other. */
+    /** The instance of this JVM, shared by all tasks of an executor. */
     static final RecentFailures OF_THIS_JVM = new RecentFailures();
 
     static final Duration MEMORY = Duration.ofSeconds(30);

@@ -32,7 +32,7 @@ import java.util.regex.Pattern;
  */
 public final class AgentClient {
   private static final Duration STILL = Duration.ofSeconds(60);
-  /** How long an agent may look at its files before it answers, as long as it answers other questions meanwhile. */
+  /** How long an agent may check its files before it answers, while it still answers other requests. */
   private static final Duration LOOKING = Duration.ofHours(1);
   private static final Duration FIRST_DELAY = Duration.ofMillis(200);
   private static final Duration MAX_DELAY = Duration.ofSeconds(5);
@@ -108,7 +108,7 @@ public final class AgentClient {
    * Publishes a local file. Putting the same content again changes nothing.
    *
    * @param sha256 of the content, 64 hex digits
-   * @param retry how long to try; zero = once, at each address that the agent may have by now
+   * @param retry how long to try; zero = once, at each address that the agent may have
    * @throws AgentFailure when the agent refused, or did not answer
    */
   public void putFile(Folder folder, String path, Path content, String sha256, Duration retry) throws IOException {
@@ -126,7 +126,7 @@ public final class AgentClient {
     repeat(new Request("PUT", folder.file(path), headers, body, ByteArrayOutputStream::new), retry);
   }
 
-  /** The digest of a file that the agent holds, 64 hex digits; empty when it does not say. */
+  /** The digest of a file that the agent holds, 64 hex digits; empty when the agent does not return it. */
   public String sha256Of(Folder folder, String path, Duration retry) throws IOException {
     HttpResponse<OutputStream> answer =
         repeat(new Request("HEAD", folder.file(path), Map.of(), NOTHING, ByteArrayOutputStream::new), retry);
@@ -245,7 +245,7 @@ public final class AgentClient {
     return stillFor.compareTo(still) > 0;
   }
 
-  /** Nothing moves while an agent looks at its files: from time to time it is asked whether it is there at all. */
+  /** No bytes move while an agent checks its files, so from time to time it is asked whether it is alive. */
   private final class Looking implements AgentHttp.Stillness {
     private final Request question;
     private final String url;

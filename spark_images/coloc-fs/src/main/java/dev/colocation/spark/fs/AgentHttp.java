@@ -162,7 +162,7 @@ public final class AgentHttp {
    * Has the agent read one of its files and compare it with what was written.
    *
    * @return whether it is damaged; then the agent does not give it any more
-   * @throws AgentRefused when the agent did not look, as when many checks wait
+   * @throws AgentRefused when the agent did not check, such as when many checks wait
    */
   boolean checkForDamage(String node, String url, ColocPath file, Duration timeout) throws IOException {
     String table = encodeSegment(file.namespace()) + "/" + encodeSegment(file.directory());

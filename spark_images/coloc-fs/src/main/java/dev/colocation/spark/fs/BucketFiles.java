@@ -15,7 +15,7 @@ import java.util.regex.Pattern;
  * The files of one bucket in one snapshot, in little memory: sorted paths, and lengths in parallel arrays.
  *
  * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
- * in joins without a word.
+ * in joins silently.
  */
 final class BucketFiles {
   /** Gets each file in the order of paths. */
@@ -69,7 +69,7 @@ final class BucketFiles {
     return matcher.matches() ? matcher.group(1) : "";
   }
 
-  /** As {@code %05d}, which takes as long as all else that is done with a file. */
+  /** Like {@code %05d}, which would take as long as all other work on a file. */
   private static String fiveDigits(int bucket) {
     String digits = String.valueOf(bucket);
     return "00000".substring(Math.min(digits.length(), 5)) + digits;

@@ -10,7 +10,7 @@ import scala.collection.immutable.Seq;
 /**
  * A location below one snapshot of one table: {@code coloc://<namespace>/<table>-<uid8>/<manifest sha256>/data/…}.
  *
- * <p>The manifest is part of the location, so a plan reads one snapshot for its whole life, whatever is loaded meanwhile.
+ * <p>The manifest is part of the location, so a plan reads one snapshot throughout, even if rows are loaded meanwhile.
  *
  * @param namespace the Kubernetes namespace
  * @param directory the table's folder, {@code <table>-<uid8>}
@@ -54,7 +54,7 @@ public record ColocPath(String namespace, String directory, String manifest, Str
     return new Path(SCHEME, namespace, "/" + directory + "/" + manifest + suffix);
   }
 
-  /** The table as people name it. */
+  /** The table's name in messages. */
   public String table() {
     return namespace + "." + directory;
   }

@@ -79,7 +79,7 @@ public enum CredentialFile {
   }
 
   /**
-   * A small file that someone else renews (a projected token, a CA), parsed again whenever it has changed.
+   * A small file that is renewed from outside (a projected token, a CA), parsed again whenever it has changed.
    *
    * @param <T> what the file is parsed into
    */

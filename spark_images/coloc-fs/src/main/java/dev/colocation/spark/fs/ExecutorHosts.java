@@ -50,7 +50,7 @@ public final class ExecutorHosts extends SparkListener {
   /** Replaced as a whole, since each file of each query asks. */
   private volatile Map<String, List<String>> hostsByNode = Map.of();
 
-  /** Learns of the application's executors: of those that run, and from now on of each that comes or goes. */
+  /** Tracks the application's executors: those that run now, and each one that starts or ends later. */
   public synchronized void follow(SparkContext context) {
     if (followed.get() != context) {
       clear();

@@ -16,7 +16,7 @@ import java.util.TreeMap;
  * One snapshot of one table: how its files are, and which there are; see {@code model/table_manifest.py}.
  *
  * <p>One of few files (format 1) is in memory as a whole. Of one of many (format 2, {@link ManifestFrames}) only the header
- * is, and the files of the buckets that somebody has asked for.
+ * is, and the files of the buckets that were requested.
  */
 public final class Manifest {
   /** One immutable file: its length in bytes and its bucket. */
@@ -30,7 +30,7 @@ public final class Manifest {
     }
   }
 
-  /** In locations, in the place of the digest: of a table into which nothing was loaded yet. */
+  /** In locations, in place of the digest, for a table without snapshots. */
   public static final String NOTHING = "nothing";
 
   /** A data file's row groups have at most so many bytes; who reads a file holds one of them. */
@@ -109,7 +109,7 @@ public final class Manifest {
     return sortedBy;
   }
 
-  /** How many files are in memory whatever else is needed there. */
+  /** The number of files that are cached in any case. */
   int filesInMemory() {
     int count = 0;
     for (int bucket = 0; files != null && bucket < files.length; bucket++) {

@@ -73,7 +73,7 @@ public final class ManifestStore {
     get(path, settings).visit(prefix, new ManifestSource(path, settings), visitor);
   }
 
-  /** A manifest as JSON of format 1, with what only people want to know of each file; never kept in memory. */
+  /** A manifest as JSON of format 1, with the fields of files that only people need; never cached. */
   public static JsonNode text(Path location, Configuration configuration) throws IOException {
     ColocPath path = ColocPath.parse(location);
     Settings settings = new Settings(configuration);

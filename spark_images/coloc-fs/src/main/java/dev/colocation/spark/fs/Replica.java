@@ -15,7 +15,7 @@ public interface Replica extends Closeable {
   /** For error messages: where the copy is. */
   String place();
 
-  /** How many bytes are fetched at once when less is asked for. */
+  /** How many bytes are fetched in one request when fewer are needed. */
   int blockBytes();
 
   /** Whether it is on this node's disk. */
@@ -105,10 +105,10 @@ public interface Replica extends Closeable {
     }
 
     /**
-     * Lets the agent look at the file; a damaged one is set aside and replaced.
+     * Asks the agent to check the file; a damaged one is quarantined and replaced.
      *
      * @return whether it is damaged
-     * @throws IOException when the agent did not say
+     * @throws IOException when the agent did not answer
      */
     boolean checkForDamage() throws IOException {
       return address.call(url -> agents.checkForDamage(address.node(), url, file, timeout));

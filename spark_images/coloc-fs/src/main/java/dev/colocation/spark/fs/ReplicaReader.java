@@ -133,7 +133,7 @@ public final class ReplicaReader implements Closeable {
       this.deadline = deadline;
     }
 
-    /** Waits before another round; false, at once, when the time is over. */
+    /** Waits before another round; returns false immediately when the time is over. */
     boolean waitForAnother() throws InterruptedIOException {
       long now = System.nanoTime();
       giveUpAt = giveUpAt == 0 ? now + deadline.toNanos() : giveUpAt;

@@ -91,7 +91,7 @@ public final class KnownOptions {
     return ALL.stream().filter(option -> option.done().contains(way)).flatMap(option -> option.names().stream()).toList();
   }
 
-  /** The option that somebody has misspelt, most likely. */
+  /** The option that is most likely misspelt. */
   private static Optional<String> alike(Way way, String given) {
     List<String> done = doneIn(way);
     return done.stream().filter(name -> letters(name).equals(letters(given))).findFirst()

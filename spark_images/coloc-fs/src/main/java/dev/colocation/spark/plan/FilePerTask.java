@@ -93,7 +93,7 @@ public final class FilePerTask extends Rule<LogicalPlan> {
     }
 
     @Override
-    @SuppressWarnings("unchecked") // Scala's collections say less of themselves to Java
+    @SuppressWarnings("unchecked") // Java does not see the element types of Scala's collections
     public LogicalPlan apply(LogicalPlan node) {
       LogicalRelation logical = (LogicalRelation) node;
       HadoopFsRelation relation = (HadoopFsRelation) logical.relation();

@@ -119,7 +119,7 @@ public final class FractionKeys extends SparkStrategy {
       return scan;
     }
 
-    /** How the scan's rows are distributed, in both ways to say it. */
+    /** The scan's distribution of rows, in both forms. */
     @Override
     public Partitioning outputPartitioning() {
       if (!(scan.outputPartitioning() instanceof HashPartitioning known)) {

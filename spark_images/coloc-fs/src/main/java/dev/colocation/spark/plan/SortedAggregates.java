@@ -21,11 +21,11 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * One {@link SortedAggregateExec} in the place of a partial and a final aggregate that stand directly on each other, when
+ * One {@link SortedAggregateExec} in place of a partial and a final aggregate directly on top of each other, when
  * the rows below them come sorted by the grouping keys.
  *
  * <p>Spark plans aggregates in two phases, because usually a shuffle comes in between. Over a bucketed scan none does,
- * and then all rows of a group lie in one partition: where they also lie together, one phase that remembers a single
+ * and then all rows of a group are in one partition: where they are also contiguous, one phase that remembers a single
  * group is enough.
  *
  * <p>Invariant: the grouping keys are plain columns of types whose order in files is also the query's, the rows below are

@@ -65,7 +65,7 @@ abstract class SortedFilesRdd<T> extends RDD<T> {
   /**
    * A bucket's files in the order in which they are read.
    *
-   * @param scanned the partition of the scan, which knows where the files lie
+   * @param scanned the partition of the scan, which knows the files' hosts
    * @param sets one after the other; the files of one set are merged
    */
   record OrderedBucket(FilePartition scanned, List<PartitionedFile[]> sets) implements Partition {

@@ -19,8 +19,8 @@ import scala.runtime.AbstractPartialFunction;
  * where a bucket has a single one. Bottom up, so that each operator finds those below it as they will be:
  *
  * <ul>
- *   <li>a sort goes when the bucket's files, read in order or merged, give its order anyway ({@link SortedInput});
- *   <li>a group-by whose groups lie together needs no hash table ({@link SortedAggregates}).
+ *   <li>a sort is removed when the bucket's files, read in order or merged, give its order anyway ({@link SortedInput});
+ *   <li>a group-by whose groups are contiguous needs no hash table ({@link SortedAggregates}).
  * </ul>
  *
  * <p>Whatever is not understood stays as Spark planned it.

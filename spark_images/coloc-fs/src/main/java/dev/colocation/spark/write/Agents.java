@@ -27,7 +27,7 @@ final class Agents {
   private static final Duration MAX_DELAY = Duration.ofSeconds(5);
   /** An agent that did not answer for the whole retry time is asked once per request for so long, not waited for again. */
   private static final Duration AWAY = Duration.ofSeconds(60);
-  /** When agents were away, by URL: all tasks of an executor learn from each other. */
+  /** The time when an agent did not answer, by URL; shared by all tasks of an executor. */
   private static final Map<String, Long> AWAY_SINCE = new ConcurrentHashMap<>();
 
   private final Map<String, String> urls;
@@ -77,7 +77,7 @@ final class Agents {
    * The first good answer, asking one node after the other, and all of them again while one may yet answer.
    *
    * @param what is asked for, in messages
-   * @throws NoAgentAnswers with what each node said, and how long they were asked
+   * @throws NoAgentAnswers with each node's answer, and how long they were asked
    */
   <T> T firstAnswer(String what, Collection<String> nodes, Ask<T> question) throws IOException {
     long started = System.nanoTime();

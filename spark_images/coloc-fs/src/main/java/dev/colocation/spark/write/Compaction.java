@@ -40,7 +40,7 @@ public record Compaction(List<DataFile> files) {
    *
    * @param committed all of the table
    * @param mostFiles so many may stay
-   * @param partitions which to look at, see {@link Change#isIn}; none = all
+   * @param partitions the partitions to compact, see {@link Change#isIn}; none = all
    */
   public static Compaction of(List<DataFile> committed, int mostFiles, List<Map<String, String>> partitions) {
     List<DataFile> chosen = committed.stream().filter(file -> partitions.isEmpty() || Change.isIn(file, partitions)).toList();
@@ -136,7 +136,7 @@ public record Compaction(List<DataFile> files) {
       static final Outcome NONE = new Outcome(null, "");
     }
 
-    /** The write is committed: whatever goes wrong here is a warning in the log and in the write's result, never an error. */
+    /** The write is committed, so a failure here is a warning in the log and in the write's result, never an error. */
     static Outcome after(WriteTarget target, ColocatedTable table) {
       try {
         if (!table.compactsAfterWrites()) {

@@ -21,9 +21,9 @@ import java.util.concurrent.Future;
 import java.util.zip.CRC32;
 
 /**
- * On which nodes the copies of a new file come to lie: those of its bucket, and others in the place of those away.
+ * Chooses the nodes for copies of a new file: those of its bucket, and others in place of unavailable ones.
  *
- * <p>A bucket's map names {@code replicas} nodes. A copy that one of them does not take goes to another node of the group, a
+ * <p>A bucket's map names {@code replicas} nodes. A copy that one of them does not take is sent to another node of the group, a
  * <em>substitute</em>: a majority is on disks before anything may be committed, also with two replicas and one node down. The
  * operator keeps such copies until the map's nodes have theirs, and prefers a substitute as the lost node's successor.
  */

@@ -32,7 +32,7 @@ public record Destination(
     /** An agent's pod is replaced within it, its image pulled and its first scan done. */
     private static final String DEFAULT_RETRY_SECONDS = "90";
 
-    /** What the {@code fs.coloc.*} options of a table say; see {@link Settings}. */
+    /** Reads the {@code fs.coloc.*} options of a table; see {@link Settings}. */
     public static AgentAccess of(Map<String, String> fileSystem) {
       return new AgentAccess(
           fileSystem.getOrDefault(Settings.TOKEN_FILE, Settings.DEFAULT_TOKEN_FILE),

@@ -214,7 +214,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
 
   /**
    * Rows with the same values in one task, which several values may share; in several tasks where they are too many, but not in a
-   * compaction: its files would be crowded again at once.
+   * compaction: it would have to run again immediately.
    */
   private static LogicalPlan shuffled(List<Expression> together, LogicalPlan rows, WriteOptions options) {
     Option<Object> bytes = Option.apply(options.targetFileSize());

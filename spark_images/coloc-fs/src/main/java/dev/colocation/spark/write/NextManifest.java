@@ -45,8 +45,8 @@ record NextManifest(
    *
    * @param parent empty before the first load, and for a change that keeps no file
    * @throws WriteException.LoadConflict when the files there are bucketed, partitioned, sorted or typed in another way, and new
-   *     ones do not fit there; or files that the change began on are gone
-   * @throws WriteException.InvalidTable when the table's status does not say which files are there
+   *     ones do not fit there; or files that the change began on are no longer committed
+   * @throws WriteException.InvalidTable when the table's status is invalid, so that its files are unknown
    */
   static NextManifest of(ColocatedTable table, Optional<StoredManifest> parent, Change change) {
     if (change.keepsFiles()) {

@@ -119,7 +119,7 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
       }
     }
 
-    /** A new one; Spark removes its local directories with the application, whatever becomes of the executor. */
+    /** A new one; Spark removes its local directories with the application, even if the executor fails. */
     static LocalFile create() {
       return new LocalFile(SparkEnv.get().blockManager().diskBlockManager().createTempLocalBlock()._2().toPath());
     }

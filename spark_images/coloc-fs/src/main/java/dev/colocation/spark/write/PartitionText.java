@@ -29,7 +29,7 @@ public final class PartitionText {
   /**
    * Spark's string form; null for NULL and for empty text, which folders cannot tell apart.
    *
-   * <p>A timestamp is said in UTC: Spark reads a text without a zone in the reader's own, which may not be the writer's.
+   * <p>A timestamp is in UTC: Spark reads a text without a zone in the reader's zone, which may differ from the writer's.
    */
   public static String of(Object value, DataType type) {
     if (value == null) {

@@ -40,14 +40,14 @@ final class Publication {
    *
    * @param manifest as the agents read it
    * @param replicasMissing copies of new files that are not on the map's nodes
-   * @param substitutes where copies lie instead
+   * @param substitutes the nodes that hold copies instead
    */
   record Published(NextManifest manifest, int replicasMissing, List<Substitute> substitutes) {}
 
   /**
    * What a node holds of the manifest.
    *
-   * @param report TableReport of the agents' API; null when the agent cannot say it
+   * @param report TableReport of the agents' API; null when the agent did not return it
    * @param why it cannot
    * @param isUnread to the agent, which has just taken it, there is none: it does not read its format
    */

@@ -54,7 +54,7 @@ public record ReadSnapshot(String folder, long id, String manifest, boolean isPi
     private StaleReads() {}
 
     /**
-     * Refuses a query that read the target when it was older, also when it, or a part of it, is cached by now. Older snapshots
+     * Refuses a query that has read an older snapshot of the target, also when the query, or a part of it, is cached. Older snapshots
      * that were asked for are no mistake.
      *
      * @throws WriteException.LoadConflict (unchecked) saying which snapshot was read, and which one is the newest

@@ -57,7 +57,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
   /**
    * Matches rows with a table.
    *
-   * @throws SchemaMismatch with all differences at once
+   * @throws SchemaMismatch with all differences
    */
   static RowFields match(String table, TableLayout layout, StructType rows) {
     List<String> problems = new ArrayList<>();
@@ -113,7 +113,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
         : " is " + actual + ", expected " + type.catalogString() + ": cast it";
   }
 
-  /** The schema of files: every column may be NULL there, whatever this query's rows or the table say. */
+  /** The schema of files: every column may be NULL there, whatever the nullability of this query's rows or of the table. */
   StructType fileSchema() {
     StructType schema = new StructType();
     for (Field field : inFiles) {
@@ -124,7 +124,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
 
   /**
    * Whether the rows of a file come in the order that its manifest promises. Readers merge files without sorting them, so
-   * rows in another order would be lost in joins without a word.
+   * joins would silently lose rows in another order.
    */
   static final class RowOrder {
     /** Each keeps its last result until it is asked again, so two rows can be compared without a copy. */

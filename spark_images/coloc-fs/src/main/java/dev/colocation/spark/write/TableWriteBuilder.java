@@ -69,7 +69,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     return this;
   }
 
-  /** Else refused here: Spark's own words do not say what is allowed. */
+  /** Refuses other conditions here, since Spark's own error does not name what is allowed. */
   @Override
   public boolean canOverwrite(Predicate[] conditions) {
     if (new PartitionPredicates(analyzed).partitions(conditions).isEmpty()) {

@@ -106,7 +106,7 @@ public final class Transaction {
   /**
    * The commit that the table took by this key, or by a later version of its writer.
    *
-   * @throws WriteException.InvalidTable when the table's status does not say it
+   * @throws WriteException.InvalidTable when the table's status is invalid
    */
   public Optional<CommitResult> committed(CommitKey key) {
     ColocatedTable newest = newest(wait);
@@ -129,7 +129,7 @@ public final class Transaction {
   /**
    * The change that makes an older snapshot's rows the table's again.
    *
-   * @throws WriteException.LoadConflict when the table keeps no such snapshot, or its files are not laid out as the table is now
+   * @throws WriteException.LoadConflict when the table keeps no such snapshot, or its files do not have the table's present layout
    * @throws NoAgentAnswers when no agent gives one of the manifests
    */
   public RollBack backTo(long snapshotId) throws IOException {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What users say of a write: {@code df.writeTo(t).option(…)}, in SQL {@code SET spark.colocation.write.…}.
+ * Options of a write: {@code df.writeTo(t).option(…)}, in SQL {@code SET spark.colocation.write.…}.
  *
  * @param key by which a repetition of the write is known; empty = none
  * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller, those of a compaction may be larger
@@ -48,7 +48,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
     refuseOtherSettings(session.keySet());
     String size = options.getOrDefault(FILE_SIZE, session.getOrDefault(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
     Optional<Compaction> merged = Optional.ofNullable(options.get(MERGE)).map(Compaction::find);
-    // A compaction repeats nothing, whatever key the session has for its statements.
+    // A compaction has no key, even if the session sets one for its statements.
     Optional<CommitKey> key = merged.isPresent() ? Optional.empty() : key(options, session.getOrDefault(SESSION_KEY, ""));
     return new WriteOptions(key, bytes(size), Optional.ofNullable(options.get(ID)), merged);
   }
@@ -111,10 +111,10 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   }
 
   /**
-   * Which rows an overwrite replaces, as far as its options say.
+   * The rows that an overwrite replaces, as far as its options choose them.
    *
    * @param where a condition of partition columns
-   * @param isDynamic whether those of the partitions that the new rows are in; empty = not said
+   * @param isDynamic whether it replaces the partitions of the new rows only; empty = no option
    */
   public record ReplacedRows(Optional<String> where, Optional<Boolean> isDynamic) {
     public static final String WHERE = "replaceWhere";

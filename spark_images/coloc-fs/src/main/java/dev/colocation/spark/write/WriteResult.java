@@ -18,7 +18,7 @@ import java.util.Optional;
  * @param rows of this write, as {@code files}, {@code bytes} (one replica) and {@code partitions}; 0 of one that was committed before
  * @param snapshotId the table's new snapshot; the one that was there when nothing was committed, 0 = none
  * @param replicasMissing copies of new files that the operator has yet to make
- * @param substitutes of which buckets copies lie on other nodes meanwhile, and why
+ * @param substitutes the buckets whose copies are on other nodes meanwhile, and why
  * @param compaction what was merged right after, when the table asks for it; null = nothing
  * @param compactionFailure why that failed: the write is committed all the same
  */

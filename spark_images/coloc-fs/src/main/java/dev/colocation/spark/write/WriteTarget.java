@@ -16,7 +16,7 @@ import java.util.Optional;
 /**
  * The table that a statement changes.
  *
- * @param name as people name it
+ * @param name in SQL
  * @param uid of the table that the statement was analyzed with
  * @param snapshotId that the statement was analyzed with; 0 = before the first load
  * @param manifestSha256 of that snapshot; {@link Manifest#NOTHING} before the first load
@@ -36,7 +36,7 @@ public record WriteTarget(
 
   /** A table that is being made or replaced. */
   public interface Staging {
-    /** How files are to be laid out. */
+    /** The layout for new files. */
     TableLayout layout();
 
     /** Takes the files, to be committed with the definition, once per key. */
@@ -69,7 +69,7 @@ public record WriteTarget(
 
   /** A table of the catalog that statements write to, as they were analyzed with it. */
   public interface Writable {
-    /** How files are laid out. */
+    /** The layout of files. */
     TableLayout layout();
 
     /** Of the group's map, as far as it was known then: what tasks are planned by. Each row's bucket is computed as files are written. */

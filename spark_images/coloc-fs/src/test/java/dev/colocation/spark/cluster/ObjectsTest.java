@@ -73,7 +73,8 @@ final class ObjectsTest {
         "'snapshot': 5")) {
       ColocatedTable table = table("", spoilt);
       assertEquals("shop.orders", table.fullName());
-      for (Executable wanted : List.<Executable>of(table::requireSnapshots, () -> table.ofVersion("1"), () -> table.ofTime(Instant.now()))) {
+      for (Executable wanted : List.<Executable>of(
+          table::requireSnapshots, () -> table.ofVersion("1"), () -> table.ofTime(Instant.now()))) {
         Exception error = assertThrows(ColocationException.class, wanted);
         assertTrue(error.getMessage().startsWith("InvalidStatus: the status of table shop.orders cannot be understood: "));
       }
