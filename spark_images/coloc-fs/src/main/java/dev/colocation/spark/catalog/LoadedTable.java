@@ -7,7 +7,7 @@ import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
-import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
@@ -60,7 +60,7 @@ record LoadedTable(
   record Shape(TableLayout layout, int buckets, Map<String, Integer> padded) {
     /** Why rows may not be in the buckets of their keys' values; empty when they are. */
     String unpaddedKeys() {
-      Map<String, Integer> unpadded = Types.charLengths(layout.columns());
+      Map<String, Integer> unpadded = TypeNames.charLengths(layout.columns());
       unpadded.entrySet().removeAll(padded.entrySet());
       return layout.columns().stream()
           .filter(column -> unpadded.containsKey(column.storedName())

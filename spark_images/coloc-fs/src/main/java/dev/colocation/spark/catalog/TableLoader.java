@@ -8,7 +8,7 @@ import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.ColocationGroup;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
-import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
 import java.io.IOException;
@@ -49,7 +49,7 @@ final class TableLoader {
     try {
       return newest(view, object);
     } catch (Exception unreadable) {
-      return asDefined(moment, object, "it cannot be read: " + unreadable.getMessage(), Optional.of(unreadable));
+      return asDefined(view, object, "it cannot be read: " + unreadable.getMessage(), Optional.of(unreadable));
     }
   }
 
@@ -67,7 +67,7 @@ final class TableLoader {
     } catch (Exception unreadable) {
       LOG.warn("table {}: what is there cannot be read: {}", object.fullName(), unreadable.getMessage());
     }
-    return asDefined(moment, object, "its files do not fit its definition", Optional.empty());
+    return asDefined(view, object, "its files do not fit its definition", Optional.empty());
   }
 
   private LoadedTable asDefined(ClusterView view, ColocatedTable object, String why, Optional<Exception> unreadable) {
@@ -147,7 +147,7 @@ final class TableLoader {
 
   private static LoadedTable.Shape emptyShape(ColocatedTable object, Optional<ClusterView.Group> placing) {
     int buckets = placing.map(found -> found.object().bucketCount()).orElse(Math.max(object.buckets(), 1));
-    return new LoadedTable.Shape(object.layout(), buckets, Types.charLengths(object.layout().columns()));
+    return new LoadedTable.Shape(object.layout(), buckets, TypeNames.charLengths(object.layout().columns()));
   }
 
   static Manifest manifest(String location, Map<String, String> fileSystem) {

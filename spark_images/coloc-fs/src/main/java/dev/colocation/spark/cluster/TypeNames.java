@@ -1,10 +1,12 @@
 package dev.colocation.spark.cluster;
 
+import dev.colocation.spark.fs.Manifest;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -93,6 +95,18 @@ public final class TypeNames {
   public static OptionalInt charLength(String name) {
     Matcher matcher = CHAR.matcher(name.replaceAll("\\s+", "").toLowerCase(Locale.ROOT));
     return matcher.matches() ? OptionalInt.of(Integer.parseInt(matcher.group(1))) : OptionalInt.empty();
+  }
+
+  /** n of a CHAR(n) column; empty for other types, and for columns that hold CHAR within arrays, maps and structs. */
+  public static OptionalInt charLength(Manifest.Column column) {
+    return charLength(column.type());
+  }
+
+  /** n of each CHAR(n) column, by its name in files. */
+  public static Map<String, Integer> charLengths(List<Manifest.Column> columns) {
+    Map<String, Integer> lengths = new TreeMap<>();
+    columns.forEach(column -> charLength(column).ifPresent(length -> lengths.put(column.storedName(), length)));
+    return lengths;
   }
 
   /** Whether two names are of one type. */

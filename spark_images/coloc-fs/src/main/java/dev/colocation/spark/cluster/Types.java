@@ -2,10 +2,6 @@ package dev.colocation.spark.cluster;
 
 import dev.colocation.spark.fs.Manifest;
 import java.util.Arrays;
-import java.util.List;
-import java.util.Map;
-import java.util.OptionalInt;
-import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
@@ -64,18 +60,6 @@ public final class Types {
     }
   }
 
-  /** n of a CHAR(n) column; empty for other types, and for columns that hold CHAR within arrays, maps and structs. */
-  public static OptionalInt charLength(Manifest.Column column) {
-    return TypeNames.charLength(column.type());
-  }
-
-  /** n of each CHAR(n) column, by its name in files. */
-  public static Map<String, Integer> charLengths(List<Manifest.Column> columns) {
-    Map<String, Integer> lengths = new TreeMap<>();
-    columns.forEach(column -> charLength(column).ifPresent(length -> lengths.put(column.storedName(), length)));
-    return lengths;
-  }
-
   /**
    * A value of a column as files hold it. Writers pad CHAR values, as Spark does for its own tables, so equal values have equal
    * bytes and fall into one bucket.
@@ -84,7 +68,7 @@ public final class Types {
    * @throws RuntimeException Spark's EXCEED_LIMIT_LENGTH
    */
   public static Object padded(Object value, Manifest.Column column) {
-    return charLength(column).isEmpty() ? value : CharVarcharUtils.stringLengthCheck(
+    return TypeNames.charLength(column).isEmpty() ? value : CharVarcharUtils.stringLengthCheck(
         new Literal(value, DataTypes.StringType), declared(column.type())).eval(InternalRow.empty());
   }
 }

@@ -1,6 +1,5 @@
 package dev.colocation.spark.plan;
 
-import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;

@@ -4,7 +4,7 @@ import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
 import java.util.HashSet;
@@ -333,7 +333,7 @@ public sealed interface Change {
       Set<String> there = paths(present);
       List<DataFile> restored = wanted.files().stream().filter(file -> !there.contains(file.path())).toList();
       return new RollBack(target, paths(wanted), restored, wanted.buckets(),
-          wanted.padded(Types.charLengths(table.layout().columns())));
+          wanted.padded(TypeNames.charLengths(table.layout().columns())));
     }
 
     private static Set<String> paths(StoredManifest manifest) {

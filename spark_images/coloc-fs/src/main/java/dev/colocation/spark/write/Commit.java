@@ -10,7 +10,7 @@ import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Timer;
-import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
@@ -199,7 +199,7 @@ final class Commit {
     addDifference(problems, "bucketedBy", then.bucketedBy(), now.bucketedBy());
     addDifference(problems, "partitionedBy", then.partitionedBy(), now.partitionedBy());
     addDifference(problems, "sortedBy", then.sortedBy(), now.sortedBy());
-    addDifference(problems, "CHAR columns", Types.charLengths(then.columns()), Types.charLengths(now.columns()));
+    addDifference(problems, "CHAR columns", TypeNames.charLengths(then.columns()), TypeNames.charLengths(now.columns()));
     String columns = SchemaEvolution.refusedChange(then.columns(), now.columns());
     if (!columns.isEmpty()) {
       problems.add(columns);

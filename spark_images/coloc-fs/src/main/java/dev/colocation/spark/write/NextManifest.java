@@ -10,7 +10,7 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.SchemaEvolution;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
-import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;
@@ -201,7 +201,7 @@ record NextManifest(
 
   private static Map<String, Integer> padded(
       ColocatedTable table, Optional<StoredManifest> parent, Change change, List<DataFile> kept) {
-    Map<String, Integer> declared = Types.charLengths(table.layout().columns());
+    Map<String, Integer> declared = TypeNames.charLengths(table.layout().columns());
     Map<String, Integer> before = parent.map(stored -> stored.padded(declared)).orElse(declared);
     Map<String, Integer> padded = new TreeMap<>(change.padded(declared, before, kept));
     padded.entrySet().retainAll(declared.entrySet());

@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.TableLayout;
+import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
 import dev.colocation.spark.fs.Manifest;
@@ -98,7 +99,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
   }
 
   private static Field field(Manifest.Column column, DataType type, int place) {
-    return new Field(column.name(), column.storedName(), type, column.nullable(), place, Types.charLength(column).orElse(0));
+    return new Field(column.name(), column.storedName(), type, column.nullable(), place, TypeNames.charLength(column).orElse(0));
   }
 
   private static String problem(Manifest.Column column, DataType type, StructField given) {
