@@ -67,12 +67,12 @@ final class LayersTest {
   }
 
   @Test
-  void packagesUseOnlyThoseBelowThem() throws IOException {
+  void packagesUseLowerPackagesOnly() throws IOException {
     assertEquals(List.of(), violations(sources()));
   }
 
   @Test
-  void aPackageThatUsesOneAboveIsFound() {
+  void upwardUseIsFound() {
     String upwards = "package dev.colocation.spark.cluster;\nimport dev.colocation.spark.write.Commit;\n";
     String inFull = "package dev.colocation.spark.fs;\nclass A {\n  dev.colocation.spark.ColocFileSystem system;\n}\n";
     String named = "package dev.colocation.spark.fs;\n/** See {@link dev.colocation.spark.write.Commit}. */\n"
@@ -83,7 +83,7 @@ final class LayersTest {
   }
 
   @Test
-  void noTwoClassesShareAName() throws IOException {
+  void classNamesAreUnique() throws IOException {
     Map<String, String> known = new HashMap<>();
     List<String> twice = new ArrayList<>();
     for (String file : sources().keySet()) {
@@ -98,7 +98,7 @@ final class LayersTest {
 
   /** Lower packages know the classes that users configure by their names only. */
   @Test
-  void classesThatUsersConfigureAreNamedRight() {
+  void configuredClassNamesAreRight() {
     assertEquals(ColocationCatalog.class.getName(), ClusterCatalog.CONFIGURED_CLASS);
     assertEquals(ColocFileSystem.class.getName(), Settings.FILE_SYSTEM_CLASS);
   }

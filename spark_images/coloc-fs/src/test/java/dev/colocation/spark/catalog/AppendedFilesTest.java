@@ -149,7 +149,7 @@ final class AppendedFilesTest {
 
   /** Snapshots that are gone, or are others by now, end the stream. */
   @Test
-  void rowsAreNeverLeftOut() {
+  void noRowIsSkipped() {
     Story story = new Story(5);
     for (int count = 0; count < 4; count++) {
       story.commit("append");

@@ -10,7 +10,7 @@ final class PlannedTableTest {
   @ParameterizedTest
   @CsvSource({"300000,28,12000000000,12000000000", "3000000,28,31000000,84000000", "0,28,5000,5000", "0,28,0,1", "-4,28,-5,1",
       "9000000000000000000,28,0,28000000000000"})
-  void aTableIsAsLargeAsRowsAndFilesSay(long rows, int rowBytes, long fileBytes, long expected) {
+  void sizeIsTheLargerOfRowsAndFiles(long rows, int rowBytes, long fileBytes, long expected) {
     assertEquals(expected, PlannedTable.sizeInBytes(rows, rowBytes, fileBytes));
   }
 }

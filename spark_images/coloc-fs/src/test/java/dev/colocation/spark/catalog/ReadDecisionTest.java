@@ -59,7 +59,7 @@ final class ReadDecisionTest {
 
   /** A remark goes behind the note of a bucketed read only. */
   @Test
-  void aRemarkQualifiesBucketedReads() {
+  void bucketedReadsGetANote() {
     assertEquals(new ReadDecision(true, "", "a; b"), new ReadDecision(true, "", "a").noting("b"));
     assertEquals(new ReadDecision(true, "", "a"), new ReadDecision(true, "", "a").noting(""));
     assertEquals(new ReadDecision(true, "", "b"), new ReadDecision(true, "", "").noting("b"));

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 /** Options that choose a snapshot, as Spark reads them. */
 class SnapshotOptionsTest {
   @Test
-  void othersBecomeSparksOwn() {
+  void otherNamesBecomeSparksNames() {
     assertRead(Map.of("versionAsOf", "3", "batch-size", "1"), Map.of("Snapshot-Id", "3", "batch-size", "1"));
     assertRead(Map.of("versionAsOf", "3"), Map.of("snapshot-id", "3", "VERSIONASOF", "3"));
     assertRead(Map.of("timestampAsOf", "2023-11-14T22:13:20.123Z"), Map.of("as-of-timestamp", "1700000000123"));

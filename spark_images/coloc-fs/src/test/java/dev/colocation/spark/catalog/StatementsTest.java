@@ -44,7 +44,7 @@ final class StatementsTest {
   }
 
   @Test
-  void anErrorHasAConditionAndNoNameOfAClass() {
+  void errorsHaveAConditionAndNoClassName() {
     ColocationException error = new ColocationException("SchemaMismatch: group sales has 6 buckets");
     assertEquals("SchemaMismatch", error.getCondition());
     assertEquals("SchemaMismatch: group sales has 6 buckets", error.toString());
@@ -53,7 +53,7 @@ final class StatementsTest {
   }
 
   @Test
-  void aTableHasBuckets() {
+  void tablesNeedBuckets() {
     assertRefused("it has no bucket key, by which rows are distributed; give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a "
         + "DataFrame write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>)). catalog.createTable and a "
         + "stream's toTable have no word for it: make the table by CREATE TABLE",
@@ -61,7 +61,7 @@ final class StatementsTest {
   }
 
   @Test
-  void aColumnHasATypeThatFilesHave() {
+  void columnsNeedTypesThatFilesCanHold() {
     for (String type : List.of("BIGINT", "decimal(15, 2)", "varchar(9)", "timestamp_ltz", "array<array<int>>",
         "struct<a: int, b: string>", "map<string,int>", "variant", "binary", "interval day to second", "string collate UNICODE")) {
       assertTrue(TypeNames.isAllowed(type), type);
@@ -81,7 +81,7 @@ final class StatementsTest {
   }
 
   @Test
-  void columnsComeWhereTheyAreAskedFor() throws JsonProcessingException {
+  void columnsAreAddedAtTheirPlace() throws JsonProcessingException {
     assertEquals("v k dt",
         names(TableChange.updateColumnPosition(new String[] {"k"}, TableChange.ColumnPosition.after("v"))));
     String partition = "a place by FIRST or AFTER for or behind dt, a column of PARTITIONED BY; these come last, in that order: "
@@ -104,14 +104,14 @@ final class StatementsTest {
   }
 
   @Test
-  void aColumnThatNoFileHasGoes() throws JsonProcessingException {
+  void columnsWithoutFilesCanBeDropped() throws JsonProcessingException {
     assertEquals("k dt",
         String.join(" ", TableChanges.patch(json(COLUMNS), List.of("k", "v", "dt"), TableChange.deleteColumn(new String[] {"V"}, false))
             .path("columns").findValuesAsText("name")));
   }
 
   @Test
-  void whatFilesCannotBear() throws JsonProcessingException {
+  void changesThatFilesDoNotFitAreRefused() throws JsonProcessingException {
     String[] v = {"v"};
     assertRefused("DROP COLUMN or REPLACE COLUMNS of v; files hold it: use CREATE OR REPLACE TABLE … AS SELECT with the columns "
         + "that stay", () -> names(TableChange.deleteColumn(v, false)));
@@ -137,7 +137,7 @@ final class StatementsTest {
       "compaction_enabled | yes | compaction_enabled='yes'; allowed: true or false",
       "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed: a whole number",
       "replication_num | many | replication_num='many'; allowed: a whole number"})
-  void aClauseThatNoTableCanHave(String key, String value, String message) {
+  void unsupportedClausesAreRefused(String key, String value, String message) {
     assertRefused(message, () -> TableDefinition.setProperty(JSON.createObjectNode(), key, value));
   }
 
@@ -165,20 +165,20 @@ final class StatementsTest {
   }
 
   @Test
-  void aChangeThatNoTableTakesIsNamedAsInSql() {
+  void unsupportedChangesAreNamedAsInSql() {
     assertRefused("ALTER TABLE CLUSTER BY; allowed: SET and UNSET TBLPROPERTIES, ADD, DROP, RENAME and ALTER COLUMN, COMMENT ON TABLE",
         () -> TableChanges.patch(json(BEFORE), HELD, TableChange.clusterBy(new NamedReference[0])));
     assertEquals("DROP CONSTRAINT", TableChanges.inSql("DropConstraint"));
   }
 
   @Test
-  void aGroupIsNamedAsTablesAre() throws JsonProcessingException {
+  void groupNamesFollowTheRulesOfTableNames() throws JsonProcessingException {
     assertSpec("{'colocateWith': 'web-shop/sales-eu'}",
         TableChanges.patch(json(BEFORE), HELD, TableChange.setProperty("colocate_with", "WEB_SHOP/sales_eu")));
   }
 
   @Test
-  void propertiesChange() throws JsonProcessingException {
+  void propertiesCanBeAltered() throws JsonProcessingException {
     assertSpec("{'recycleAfterSeconds': 5}",
         TableChanges.patch(json(BEFORE), HELD, TableChange.setProperty("recycle_after_seconds", "5")));
     assertSpec("{'colocateWith': '', 'recycleAfterSeconds': null}", TableChanges.patch(json(BEFORE), HELD,

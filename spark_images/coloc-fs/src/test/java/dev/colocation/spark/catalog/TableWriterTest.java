@@ -108,7 +108,7 @@ final class TableWriterTest {
   }
 
   @Test
-  void aChangeIsMadeAnewOfWhatOthersWrote() {
+  void changesAreComputedAgainAfterAConflict() {
     writesOfOthers = 2;
     setReplicas("7");
     assertEquals(7, replicas);
@@ -117,7 +117,7 @@ final class TableWriterTest {
 
   /** The client sends a request again whose answer was lost, and gets the answer that the table exists. */
   @Test
-  void aTableIsMadeByTheRequestWhoseAnswerWasLost() {
+  void lostAnswerOfCreateStillCreates() {
     lost = 1;
     assertTrue(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
     assertFalse(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
@@ -126,7 +126,7 @@ final class TableWriterTest {
   /** CREATE TABLE … AS, which the operator does not judge in time, or which is cancelled while it waits for that. */
   @ParameterizedTest
   @CsvSource({"false", "true"})
-  void aTableIsTakenBackByTheStatementThatMadeIt(boolean isCancelled) {
+  void failedStatementDropsItsOwnTableOnly(boolean isCancelled) {
     isJudged = false;
     failure = 200;
     TableWriter writer = new TableWriter(this::answer, isCancelled ? 60 : 1);
@@ -143,7 +143,7 @@ final class TableWriterTest {
   }
 
   @Test
-  void aChangeIsNotMadeTwiceWhenItsAnswerWasLost() {
+  void lostAnswerOfChangeIsNotAppliedTwice() {
     lost = 1;
     new TableWriter(this::answer, 60).change("shop", "orders", object -> {
       int before = object.path("spec").path("replicas").asInt();
@@ -155,7 +155,7 @@ final class TableWriterTest {
   /** The request is carried out, but its answer does not show it. */
   @ParameterizedTest
   @CsvSource({"500,", "0,", "500,4567", "0,4567", "200,"})
-  void aTableThatIsDroppedIsGoneWhateverTheAnswerWas(int answer, String another) {
+  void droppedTableIsGoneAfterAnyAnswer(int answer, String another) {
     failure = answer;
     successor = another == null ? "" : another;
     new TableWriter(this::answer, 60).delete("shop", "orders", "0123");
@@ -165,7 +165,7 @@ final class TableWriterTest {
   }
 
   @Test
-  void aTableThatIsStillThereWasNotDropped() {
+  void presentTableMeansFailedDrop() {
     failure = 503;
     Exception error = assertThrows(
         ColocationException.class, () -> new TableWriter(this::answer, 60).delete("shop", "orders", "0123"));
@@ -197,14 +197,14 @@ final class TableWriterTest {
       "{'columns': ['theirs'], 'comment': 'new', 'replicas': 3} | 1 | {'comment':null}",
       "{'columns': ['new'], 'comment': 'new', 'replicas': 2} | 2 | {'comment':null,'replicas':1}",
       "{'columns': ['old'], 'replicas': 1} | 1 | {}"})
-  void aChangeIsTakenBackWhereNobodyReliesOnIt(String now, long snapshot, String undo) {
+  void changeIsUndoneUnlessOthersRelyOnIt(String now, long snapshot, String undo) {
     TableWriter.Changed changed = changed(
         "{'columns': ['old'], 'replicas': 1}", "{'columns': ['new'], 'comment': 'new', 'replicas': 2}");
     assertEquals(undo.replace('\'', '"'), TableChanges.undo(changed, object(now, snapshot)).toString());
   }
 
   @Test
-  void aTableThatOthersKeepWritingIsGivenUp() {
+  void endlessConflictsFail() {
     writesOfOthers = Integer.MAX_VALUE;
     Exception error = assertThrows(ColocationException.class, () -> setReplicas("7000"));
     assertTrue(error.getMessage().endsWith("the API server answered 409: modified"), error.getMessage());

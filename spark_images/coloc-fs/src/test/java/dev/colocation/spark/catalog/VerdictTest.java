@@ -18,23 +18,23 @@ final class VerdictTest {
   }
 
   @Test
-  void aReadByBucketIsColocatedWhateverItsNote() {
+  void bucketedReadIsColocatedWithAnyNote() {
     assertEquals(Verdict.COLOCATED, Verdict.of(new ReadDecision(true, "", "group is not stable: NodeNotReady")));
   }
 
   @Test
-  void withoutAGroup() {
+  void noGroup() {
     assertEquals(Verdict.NO_GROUP, verdict(USUAL, Optional.empty(), ""));
   }
 
   @Test
-  void whenTheSessionWantsNone() {
+  void disabledBySession() {
     ReadDecision.Switches off = new ReadDecision.Switches(true, false, ReadDecision.WhenUnstable.LIVE);
     assertEquals(Verdict.DISABLED, verdict(off, Optional.empty(), ""));
   }
 
   @Test
-  void otherReasonsByTheirFirstWords() {
+  void otherReasonsByTheirPrefix() {
     assertEquals(Verdict.NOT_STABLE, Verdict.of(new ReadDecision(false, "group is not stable: NodeGone; 5 buckets", "")));
     assertEquals(
         Verdict.OPERATOR_SILENT,

@@ -36,26 +36,26 @@ final class ApiRetriesTest {
 
   @ParameterizedTest
   @ValueSource(ints = {KubernetesApi.NO_ANSWER, 408, 429, 500, 503})
-  void whatPassesIsWaitedFor(int away) {
+  void transientAnswersAreRetried(int away) {
     assertEquals(OK, ApiRetries.read(server("list", away, away, away, OK), timer).status());
     assertTrue(timer.nanos() < Duration.ofSeconds(5).toNanos());
   }
 
   @ParameterizedTest
   @ValueSource(ints = {400, UNAUTHORIZED, FORBIDDEN, 404, 409, 410, 422})
-  void whatDoesNotPassIsAnsweredAtOnce(int status) {
+  void finalAnswersAreReturnedImmediately(int status) {
     assertEquals(status, ApiRetries.read(server("list", status), timer).status());
     assertEquals(0, timer.nanos());
   }
 
   @Test
-  void theLastAnswerCountsWhenTheTimeIsOver() {
+  void lastAnswerIsReturnedAtTheDeadline() {
     assertEquals(503, ApiRetries.read(server("list", KubernetesApi.NO_ANSWER, 503), timer).status());
     assertTrue(timer.nanos() >= ApiRetries.LONGEST.toNanos() && timer.nanos() < ApiRetries.LONGEST.plusSeconds(2).toNanos());
   }
 
   @Test
-  void aCancelledQueryWaitsNoLonger() {
+  void cancelledQueryStopsWaiting() {
     timer.isCancelled = true;
     assertEquals(503, ApiRetries.read(server("list", 503, OK), timer).status());
     assertEquals(List.of("list"), List.copyOf(asked));
@@ -63,7 +63,7 @@ final class ApiRetriesTest {
 
   @ParameterizedTest
   @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
-  void aRefusalBeforeTheServerIsReadyIsNoAnswerYet(int refused) {
+  void refusalBeforeReadinessIsRetried(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(
         server("list", refused, refused, OK), server("readyz", NOT_READY, OK));
     assertEquals(OK, ApiRetries.read(confirmed, timer).status());
@@ -72,7 +72,7 @@ final class ApiRetriesTest {
 
   @ParameterizedTest
   @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
-  void aRefusalOfAReadyServerIsBelieved(int refused) {
+  void refusalOfAReadyServerIsFinal(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", refused), server("readyz", OK));
     assertEquals(refused, ApiRetries.read(confirmed, timer).status());
     assertEquals(List.of("list", "readyz", "list"), List.copyOf(asked));
@@ -80,7 +80,7 @@ final class ApiRetriesTest {
 
   @ParameterizedTest
   @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
-  void aServerThatHasNotReadTheRoleForItsReadinessIsAskedAgain(int refused) {
+  void refusedReadinessIsRetried(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(
         server("list", refused, refused, OK), server("readyz", refused));
     assertEquals(OK, ApiRetries.read(confirmed, timer).status());
@@ -89,14 +89,14 @@ final class ApiRetriesTest {
 
   @ParameterizedTest
   @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
-  void aServerThatTellsNobodyWhetherItIsReadyIsBelievedInTheEnd(int refused) {
+  void refusedReadinessIsFinalAfterAWhile(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", refused), server("readyz", refused));
     assertEquals(refused, ApiRetries.read(confirmed, timer).status());
     assertTrue(timer.nanos() >= Duration.ofSeconds(5).toNanos() && timer.nanos() < Duration.ofSeconds(6).toNanos());
   }
 
   @Test
-  void whatIsAnsweredAsksForNoReadiness() {
+  void goodAnswersNeedNoReadinessCheck() {
     assertEquals(OK, ApiRetries.confirmed(server("list", OK), server("readyz", OK), timer).status());
     assertEquals(List.of("list"), List.copyOf(asked));
   }

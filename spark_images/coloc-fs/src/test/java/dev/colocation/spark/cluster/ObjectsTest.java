@@ -43,7 +43,7 @@ final class ObjectsTest {
 
   @ParameterizedTest
   @CsvSource({"401, start the application again", "403, ask for ClusterRole colocation-user", "410, the API server answered 410: gone"})
-  void refusalsSayWhatToDo(int status, String words) throws JsonProcessingException {
+  void refusalsNameTheCure(int status, String words) throws JsonProcessingException {
     KubernetesApi.Answer answer = new KubernetesApi.Answer(status, json("{'message': 'gone'}"), Optional.empty());
     Exception refusal = assertThrows(Exception.class, () -> KubernetesApi.checked("ColocatedTable shop/orders", answer));
     assertTrue(refusal.getMessage().contains("ColocatedTable shop/orders") && refusal.getMessage().contains(words), refusal.getMessage());
@@ -64,7 +64,7 @@ final class ObjectsTest {
   }
 
   @Test
-  void aSpoiltStatusIsRefusedInWordsWhenRowsAreWanted() throws JsonProcessingException {
+  void invalidStatusIsRefusedWhenRowsAreRead() throws JsonProcessingException {
     for (String spoilt : List.of(
         "'snapshot': {'id': 1, 'manifest': 'x', 'committedAt': '2026-11-21T03:00:00Z'}",
         "'snapshot': {'id': 'one', 'manifest': 'sha256:" + DIGEST + "', 'committedAt': '2026-11-21T03:00:00Z'}",
@@ -82,7 +82,7 @@ final class ObjectsTest {
   }
 
   @Test
-  void theOperatorsWordsAreKept() throws JsonProcessingException {
+  void refusalIsTheOperatorsMessage() throws JsonProcessingException {
     assertEquals("the operator has not accepted it yet", table("", "").refusal());
     assertEquals("", table("", "'accepted': true").refusal());
     assertEquals("SchemaMismatch: 10 should be 8", table("", "'accepted': false, 'conditions': [{'type': 'Accepted', "
@@ -91,7 +91,7 @@ final class ObjectsTest {
 
   /** It stays in its group, where it is ready; the reason for the refusal is still reported. */
   @Test
-  void aRefusedMoveStopsNoLoads() throws JsonProcessingException {
+  void refusedMoveDoesNotStopLoads() throws JsonProcessingException {
     String refused = "'accepted': false, 'conditions': [{'type': 'Ready', 'status': '%s', 'reason': 'Reconciled'}, "
         + "{'type': 'Accepted', 'status': 'False', 'reason': 'SchemaMismatch', 'message': '3 should be 2'}]";
     assertEquals("", table("", refused.replace("%s", "True")).refusal());
@@ -108,7 +108,7 @@ final class ObjectsTest {
       "colocation.dev/recovers | 'accepted': true | false",
       "colocation.dev/recovers | 'snapshot': {'id': 1, 'manifest': 'sha256:@', 'committedAt': '2026-11-21T03:00:00Z'} | false",
       "colocation.dev/other | | false"})
-  void aTableThatIsBeingBroughtBackIsNotReadAsEmpty(String annotation, String status, boolean isRefused)
+  void recoveringTableIsNotReadAsEmpty(String annotation, String status, boolean isRefused)
       throws JsonProcessingException {
     ColocatedTable table = ColocatedTable.parse(json(("{'metadata': {'namespace': 'shop', 'name': 'orders', 'uid': '0123456789', "
         + "'annotations': {'" + annotation + "': 'x'}}, 'spec': {}, 'status': {" + (status == null ? "" : status) + "}}")
@@ -122,7 +122,7 @@ final class ObjectsTest {
   }
 
   @Test
-  void whichGroupPlacesATable() throws JsonProcessingException {
+  void placingGroupOfATable() throws JsonProcessingException {
     assertEquals(new Names.GroupKey("shop", "sales"), table(", 'colocateWith': 'sales'", "").group());
     assertEquals(new Names.GroupKey("shop", "old"), table(", 'colocateWith': 'sales'", "'group': 'old'").group());
     assertEquals(new Names.GroupKey("shop", "orders-01234567"), table("", "").group());
@@ -134,7 +134,7 @@ final class ObjectsTest {
   }
 
   @Test
-  void columnsAreShownAsTheSpecSaysWhenFilesFit() throws JsonProcessingException {
+  void columnsFollowTheSpecWhereFilesFit() throws JsonProcessingException {
     List<Manifest.Column> stored = List.of(new Manifest.Column("k", "bigint", true, ""), new Manifest.Column("v", "int", true, ""));
     ColocatedTable renamed = table(", 'columns': [{'name': 'k', 'type': 'LONG'}, {'name': 'w', 'type': 'int', 'storedAs': 'v'}, "
         + "{'name': 'added', 'type': 'string'}]", "");
@@ -160,7 +160,7 @@ final class ObjectsTest {
   }
 
   @Test
-  void aReplicasStateIsSaidOnlyWhereItIsKnown() throws JsonProcessingException {
+  void replicaStateIsReportedOnlyWhenKnown() throws JsonProcessingException {
     String group = "{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': {'bucketKey': ['bigint'], 'buckets': 8}, "
         + "'status': {'stable': false, 'unstableBuckets': [{'bucket': 1, 'replicas': {'a': 'missing'}}], "
         + "'unstableBucketCount': COUNT}}";
@@ -171,7 +171,7 @@ final class ObjectsTest {
 
   /** Executors also know the agents that were not ready. */
   @Test
-  void aPlannedQueryKnowsAllAgents() throws IOException {
+  void plansHaveAllAgents() throws IOException {
     ColocationGroup group = ColocationGroup.parse(json(
         "{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': {'bucketKey': ['LONG'], 'buckets': 8, 'replicas': 2}}"));
     Map<String, String> ready = Map.of("node-1", "https://10.0.0.1:8440");
@@ -188,7 +188,7 @@ final class ObjectsTest {
   @ParameterizedTest
   @CsvSource({"order-items, order_items, order_items", "order-items, Order-Items, Order-Items", "order-items, orders, order-items",
       "order-items, '', order-items", "order-items, order_items_, order-items", "orders, ORDERS, ORDERS"})
-  void theNameThatAStatementGaveATable(String object, String annotation, String shown) {
+  void sqlNameOfATable(String object, String annotation, String shown) {
     ObjectNode metadata = JSON.createObjectNode().put("name", object);
     assertEquals(object, ColocatedTable.sqlName(metadata));
     metadata.putObject("annotations").put("colocation.dev/sql-name", annotation);
@@ -196,7 +196,7 @@ final class ObjectsTest {
   }
 
   @Test
-  void onlyNamesOfObjectsGetIntoRequests() {
+  void requestsContainValidNamesOnly() {
     assertTrue(Names.isObject("line-items.v2"));
     for (String name : List.of("", "a/b", "..", "a?b", "A", "a b", "-a", "a%2f")) {
       assertFalse(Names.isObject(name), name);

@@ -52,7 +52,7 @@ final class AbsenceTest {
   }
 
   @Test
-  void aFileThatNobodyHasIsGone() {
+  void fileIsGoneWhenEveryPlaceLacksIt() {
     IOException error = read(Duration.ofHours(1), new Failing(LOCALLY_ABSENT, true), new Failing(ABSENT, false));
     assertEquals(FileNotFoundException.class, error.getClass());
     assertTrue(error.getMessage().startsWith("no node has bucket 3 of table shop.orders any longer. Its table was dropped while "
@@ -66,7 +66,7 @@ final class AbsenceTest {
 
   @ParameterizedTest
   @MethodSource("otherFailures")
-  void aFileThatSomebodyMayHaveIsNotGone(IOException failure) {
+  void fileIsNotGoneWhileAPlaceIsUnavailable(IOException failure) {
     IOException error = read(Duration.ZERO, new Failing(ABSENT, false), new Failing(failure, false));
     assertEquals(IOException.class, error.getClass());
     assertTrue(error.getMessage().startsWith("no replica of bucket 3 of table shop.orders could be read"), error.getMessage());

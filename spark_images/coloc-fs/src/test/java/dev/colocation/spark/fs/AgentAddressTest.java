@@ -13,7 +13,7 @@ import org.junit.jupiter.api.io.TempDir;
 class AgentAddressTest {
   /** Agents are sorted by it while other tasks go on learning: a sort by what changes may fail. */
   @Test
-  void whetherAnAgentFailedLatelyIsAskedOnce(@TempDir Path folder) {
+  void recentFailureIsReadOnce(@TempDir Path folder) {
     AgentAddresses known = AgentAddresses.shared(folder.resolve("ca.crt"));
     String url = "https://192.0.2.1:8440";
     AgentAddress before = new AgentAddress(known, "node-1", url, true);

@@ -81,12 +81,12 @@ class AgentClientTest {
   }
 
   @Test
-  void anAgentAtWorkIsWaitedFor() {
+  void workingAgentIsWaitedFor() {
     assertTimeoutPreemptively(LIMIT, () -> assertTrue(verify(10).path("manifestPresent").asBoolean()));
   }
 
   @Test
-  void anAgentThatFallsSilentIsNot() {
+  void silentAgentIsGivenUp() {
     isSilent = true;
     assertTimeoutPreemptively(LIMIT, () -> {
       AgentFailure failure = assertThrows(AgentFailure.class, () -> verify(2));

@@ -17,19 +17,19 @@ final class CredentialFileTest {
       "/ours, '', /ours",
       "'', /hadoops, /hadoops",
       "/ours, /hadoops, /ours"})
-  void whereTheApplicationHasIt(String ours, String hadoops, String expected) {
+  void applicationChoosesTheFile(String ours, String hadoops, String expected) {
     Map<String, String> conf = Map.of("spark.colocation.tokenFile", ours, "spark.hadoop.fs.coloc.token.file", hadoops);
     assertEquals(expected, CredentialFile.TOKEN.of(conf::get));
   }
 
   @ParameterizedTest
   @CsvSource({"''", "/ours", "' /ours '"})
-  void whatASessionMaySay(String session) {
+  void sessionMayRepeatTheChoice(String session) {
     assertEquals("", CredentialFile.TOKEN.refusal(session, "/ours"));
   }
 
   @Test
-  void whatASessionMayNotSay() {
+  void sessionMayNotChoose() {
     String refusal = CredentialFile.AUTHORITY.refusal("/theirs", "/ours");
     assertTrue(refusal.startsWith("spark.colocation.caFile='/theirs' of this session is not allowed; only the application's "
         + "configuration names the file that is read, here '/ours'. RESET spark.colocation.caFile"), refusal);

@@ -37,14 +37,14 @@ final class CredentialsTest {
   }
 
   @Test
-  void aMissingToken() throws Exception {
+  void missingTokenIsReported() throws Exception {
     Files.delete(table.tokenFile);
     assertNoCredentials(table.manifest, table.tokenFile);
     assertNoCredentials("f".repeat(64), table.tokenFile);
   }
 
   @Test
-  void aMissingAuthority() throws Exception {
+  void missingAuthorityIsReported() throws Exception {
     Files.delete(authority);
     assertNoCredentials(table.manifest, authority);
     assertNoCredentials("e".repeat(64), authority);

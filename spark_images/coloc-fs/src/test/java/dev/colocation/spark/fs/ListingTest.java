@@ -48,7 +48,7 @@ class ListingTest {
 
   /** A recursive listing gives the manifest's files, escaped folders included, with their lengths. */
   @Test
-  void listsWhatTheManifestNames() throws Exception {
+  void listsFilesOfTheManifest() throws Exception {
     List<LocatedFileStatus> files = listFiles("data");
     assertEquals(
         List.of(table.location(TestTable.FIRST), table.location(TestTable.SECOND)),

@@ -159,7 +159,7 @@ class ManifestFramesTest {
 
   /** Damage in a bucket that is not read does no harm; a damaged frame that is read comes from an agent. */
   @Test
-  void readsWhatIsWrongOnItsDiskElsewhere() throws Exception {
+  void readsDamagedLocalFramesFromAgents() throws Exception {
     giveToAgent();
     putOnDisk(positionOf(2) + 5);
     assertEquals(10, status(1, 0).getLen());
@@ -170,7 +170,7 @@ class ManifestFramesTest {
 
   /** A wrong byte before the buckets is noticed too, wherever it is. */
   @Test
-  void readsAWrongHeaderElsewhere() throws Exception {
+  void readsADamagedLocalHeaderFromAgents() throws Exception {
     for (int position : new int[] {0, 5, 9, 20, 60}) {
       stored = ManifestEncoder.framed(manifest(BUCKETS, ++snapshots));
       name();
@@ -182,7 +182,7 @@ class ManifestFramesTest {
 
   /** Drivers read all of it, and take nothing that has another digest than the manifest's name. */
   @Test
-  void listsNothingThatIsNotTheNamedManifest() throws Exception {
+  void refusesAnotherManifestsContent() throws Exception {
     String name = table.manifest;
     stored = ManifestEncoder.framed(manifest(BUCKETS, ++snapshots));
     table.manifest = name;
@@ -217,7 +217,7 @@ class ManifestFramesTest {
 
   /** Few files are stored as all releases know it, many as format 2, unless somebody knows format 1 only. */
   @Test
-  void choosesTheFormatThatPays() throws Exception {
+  void choosesTheSmallerFormat() throws Exception {
     ObjectNode few = manifest(BUCKETS, 9);
     ObjectNode many = manifest(ManifestEncoder.FRAMED_FROM_FILES / 2 + 1, 9);
     assertTrue(!ManifestFrames.begins(ManifestEncoder.encode(few, 2).content()));

@@ -60,7 +60,7 @@ class ManifestTest {
 
   /** The error for a missing manifest lists the places that were searched. */
   @Test
-  void saysWhereItLooked() {
+  void errorListsSearchedPlaces() {
     table.manifest = "1".repeat(64);
     assertTrue(refusal().contains(table.dataRoot.toString()), refusal());
     assertTrue(refusal().contains("colocation nodes"), refusal());

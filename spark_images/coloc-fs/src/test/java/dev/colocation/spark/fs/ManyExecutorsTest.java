@@ -46,7 +46,7 @@ class ManyExecutorsTest {
    */
   @ParameterizedTest
   @CsvSource({"12, 2, 1.0", "24, 2, 1.0", "96, 2, 1.0", "96, 3, 1.0", "1000, 2, 1.0", "96, 2, 5.0", "12, 1, 5.0", "7, 2, 20.0"})
-  void tasksRunBesideTheirFiles(int buckets, int replicas, double longestSeconds) {
+  void tasksRunOnNodesWithTheirFiles(int buckets, int replicas, double longestSeconds) {
     for (int seed = 0; seed < 20; seed++) {
       double share = localShare(buckets, replicas, longestSeconds, new Random(seed));
       assertTrue(share >= 0.95, share + " with seed " + seed);

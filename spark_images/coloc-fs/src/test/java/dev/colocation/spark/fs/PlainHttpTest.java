@@ -65,7 +65,7 @@ final class PlainHttpTest {
   }
 
   @Test
-  void isNotAskedToLookForDamageOrToTakeFiles() {
+  void isNotAskedForDamageChecksOrUploads() {
     ColocPath file = ColocPath.parse(table.location(TestTable.FIRST));
     AgentHttp http = AgentHttp.shared(table.tokenFile, tls.authority());
     assertNotAsked(() -> http.checkForDamage("node-1", url, file, Duration.ofSeconds(3)));
@@ -75,7 +75,7 @@ final class PlainHttpTest {
   }
 
   @Test
-  void theApplicationsOwnAddressOfTheNodeIsAskedInstead() throws Exception {
+  void applicationsOwnAddressIsUsedInstead() throws Exception {
     try (FakeAgent agent = new FakeAgent(tls)) {
       byte[] content = table.contents.get(TestTable.SECOND);
       agent.files.put(TestTable.target(TestTable.SECOND), content);

@@ -240,7 +240,7 @@ class ReadingTest {
 
   /** Addresses that are no JSON are as good as none. */
   @Test
-  void doesWithoutAddressesThatItCannotRead() throws Exception {
+  void ignoresUnreadableAddresses() throws Exception {
     hold(first, TestTable.FIRST);
     Path addresses = Files.writeString(tls.authority().resolveSibling(AgentAddresses.FILE_NAME), "{");
     try {

@@ -100,7 +100,7 @@ class SuspectedCopiesTest {
 
   /** An agent that is too busy to look leaves the copy suspected: its own file is read last. */
   @Test
-  void readsLastWhatNobodyChecked() throws Exception {
+  void readsUncheckedCopiesLast() throws Exception {
     own.answerToChecks = 429;
     own.files.clear();
     assertEquals("other", readFrom(THIS_NODE));

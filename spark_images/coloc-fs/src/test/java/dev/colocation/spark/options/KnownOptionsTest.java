@@ -24,7 +24,7 @@ class KnownOptionsTest {
 
   /** Options that choose rows are done, or refused with what to use; none has no effect. */
   @Test
-  void noneThatChoosesRowsPasses() throws IOException {
+  void optionsThatChooseRowsNeverPass() throws IOException {
     Set<String> passed = new TreeSet<>();
     Set<String> unknown = new TreeSet<>();
     documented("rows", (way, name) -> {
@@ -39,7 +39,7 @@ class KnownOptionsTest {
 
   /** Code that comes from elsewhere need not be stripped of sizes and formats. Of Hudi all is refused, and no option is unknown. */
   @Test
-  void othersPassOrAreRefusedByName() throws IOException {
+  void otherOptionsPassOrAreRefusedByName() throws IOException {
     Set<String> refused = new TreeSet<>();
     documented("no_rows", (way, name) -> KnownOptions.refusal(way, Set.of(name))
         .filter(refusal -> way == Way.READ || way == Way.WRITE || refusal.contains("is unknown"))
@@ -83,7 +83,7 @@ class KnownOptionsTest {
 
   /** Each line is complete, and each name is in one line. */
   @Test
-  void theTableIsWhole() {
+  void tableIsComplete() {
     Set<String> names = new TreeSet<>(String.CASE_INSENSITIVE_ORDER);
     for (KnownOption option : KnownOptions.all()) {
       option.names().forEach(name -> assertTrue(names.add(name), name));

@@ -34,7 +34,7 @@ final class RowMergeTest {
   }
 
   @Test
-  void theLeastNumberAndNullAreToldApart() {
+  void smallestNumberAndNullDiffer() {
     List<Long> both = new ArrayList<>();
     both.add(null);
     both.add(Long.MIN_VALUE);

@@ -26,7 +26,7 @@ class UnknownSparkTest {
 
   /** An extension that cannot be injected leaves the session without it; an error of our own is not hidden there either. */
   @Test
-  void doesWithoutWhatIsNotThere() {
+  void toleratesMissingClasses() {
     UnknownSpark.orNothing(() -> {
       throw new NoSuchMethodError("SparkSessionExtensions.injectPreCBORule");
     });

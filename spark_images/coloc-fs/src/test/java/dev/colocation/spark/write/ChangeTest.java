@@ -58,7 +58,7 @@ class ChangeTest {
 
   @ParameterizedTest(name = "{0}")
   @MethodSource("changes")
-  void namesTheFilesThatStayInTheirOrder(String name, Change change, List<DataFile> kept) throws Overtaken {
+  void keepsFilesInTheirOrder(String name, Change change, List<DataFile> kept) throws Overtaken {
     assertEquals(kept, change.kept(COMMITTED));
   }
 
@@ -81,7 +81,7 @@ class ChangeTest {
 
   @ParameterizedTest(name = "{0}")
   @MethodSource("overtaking")
-  void conflictsAreThoseOfAPartition(String name, Change change, List<DataFile> now, String hit) throws Overtaken {
+  void conflictsArePerPartition(String name, Change change, List<DataFile> now, String hit) throws Overtaken {
     if (hit.isEmpty()) {
       change.checkOvertaking(COMMITTED, now);
       return;
@@ -98,7 +98,7 @@ class ChangeTest {
   }
 
   @Test
-  void newRowsOfANamedPartitionLieInIt() {
+  void newRowsMustBeInTheNamedPartitions() {
     SchemaMismatch error = assertThrows(SchemaMismatch.class, () -> matching(day("b"), D));
     assertEquals("SchemaMismatch: rows are in partition {day=a}, which is none of those that are replaced: [{day=b}]. Filter them, "
         + "or name their partition in the condition", error.getMessage());

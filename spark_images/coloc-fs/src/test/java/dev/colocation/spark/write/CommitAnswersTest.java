@@ -72,7 +72,7 @@ class CommitAnswersTest {
 
   @ParameterizedTest
   @MethodSource("fates")
-  void aLostAnswerIsOneCommit(Mode mode, List<Fate> writes, Optional<CommitKey> key) throws IOException {
+  void lostAnswerCommitsOnce(Mode mode, List<Fate> writes, Optional<CommitKey> key) throws IOException {
     cluster.writes.addAll(writes);
     assertEquals(1, run(mode, key, A).snapshotId());
     assertEquals(List.of(A.path()), storage.paths(cluster));
@@ -81,7 +81,7 @@ class CommitAnswersTest {
   }
 
   @Test
-  void readsThatFailAreTriedAgain() {
+  void failedReadsAreRetried() {
     cluster.writes.add(DO_AND_LOSE);
     cluster.reads.addAll(List.of(504, 0, 429, 500));
     assertEquals(1, run(Mode.APPEND, A).snapshotId());
@@ -90,7 +90,7 @@ class CommitAnswersTest {
 
   @ParameterizedTest
   @ValueSource(ints = {0, 503, 403})
-  void whatCannotBeFoundOutIsSaid(int last) {
+  void unknownOutcomeIsReported(int last) {
     cluster.writes.add(DO_AND_LOSE);
     cluster.allReads = last;
     WriteException.CommitUnknown error = assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
@@ -104,7 +104,7 @@ class CommitAnswersTest {
 
   /** As the catalog does. */
   @Test
-  void aRefusedTokenIsSaid() {
+  void refusedTokenIsReported() {
     cluster.allReads = 401;
     WriteException error = assertThrows(WriteException.class, () -> new Cluster(cluster, timer).table("shop", "orders"));
     assertTrue(error.getMessage().endsWith("start the application again"), error.getMessage());
@@ -112,7 +112,7 @@ class CommitAnswersTest {
 
   /** REPLACE TABLE: rows that may be committed need the new definition. */
   @Test
-  void aDefinitionIsChangedBackUnlessTheCommitIsUnknown() {
+  void definitionIsRestoredUnlessTheOutcomeIsUnknown() {
     AtomicInteger changedBack = new AtomicInteger();
     cluster.writes.add(DO_AND_LOSE);
     cluster.allReads = 503;
@@ -131,7 +131,7 @@ class CommitAnswersTest {
   }
 
   @Test
-  void withAKeyItIsStartedAgain() throws IOException {
+  void unknownCommitWithAKeyCanBeRepeated() throws IOException {
     cluster.writes.add(DO_AND_LOSE);
     cluster.allReads = 503;
     WriteException.CommitUnknown error =
@@ -143,7 +143,7 @@ class CommitAnswersTest {
   }
 
   @Test
-  void aConflictFollowedBySilenceIsNotKnownEither() {
+  void conflictAndSilenceIsUnknown() {
     cluster.writes.add(DO_LATER);
     cluster.beforeRead = () -> cluster.allReads = 504;
     assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
@@ -151,7 +151,7 @@ class CommitAnswersTest {
   }
 
   @Test
-  void aCommitThatWasFollowedIsFound() throws IOException {
+  void followedCommitIsFound() throws IOException {
     cluster.spec().putObject("retention").put("snapshots", 0);
     for (int others = 1; others <= 2; others++) {
       for (Mode mode : List.of(Mode.APPEND, Mode.OVERWRITE).subList(0, 3 - others)) {
@@ -176,7 +176,7 @@ class CommitAnswersTest {
   }
 
   @Test
-  void aCommitThatLaterOnesHideIsNotKnown() {
+  void hiddenCommitIsUnknown() {
     cluster.spec().putObject("retention").put("snapshots", 0);
     cluster.writes.add(LOSE);
     cluster.beforeRead = () -> follow(3, Mode.OVERWRITE);
@@ -185,7 +185,7 @@ class CommitAnswersTest {
   }
 
   @Test
-  void aKeyTellsWhatLaterCommitsHide() throws IOException {
+  void keyFindsHiddenCommit() throws IOException {
     cluster.spec().putObject("retention").put("snapshots", 0);
     cluster.writes.add(DO_AND_LOSE);
     cluster.beforeRead = () -> follow(3, Mode.OVERWRITE);
@@ -195,14 +195,14 @@ class CommitAnswersTest {
   }
 
   @Test
-  void anOverwriteThatWasOvertakenLost() {
+  void overtakenOverwriteFails() {
     cluster.writes.add(LOSE);
     cluster.beforeRead = () -> follow(1, Mode.APPEND);
     conflict("was overtaken: it began on snapshot 0, and snapshot 1 was committed", () -> run(Mode.OVERWRITE, B));
   }
 
   @Test
-  void anInterruptedWaitIsNotKnown() {
+  void interruptedWaitIsUnknown() {
     cluster.writes.add(DO_AND_LOSE);
     timer.isCancelled = true;
     WriteException.CommitUnknown error = assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
@@ -215,7 +215,7 @@ class CommitAnswersTest {
 
   @ParameterizedTest
   @MethodSource("seeds")
-  void whateverIsLostRowsAreLoadedOnce(int seed) throws IOException {
+  void rowsAreLoadedOnceWhateverIsLost(int seed) throws IOException {
     Random random = new Random(seed);
     run(Mode.APPEND, C);
     List<Fate> fates = new ArrayList<>();
@@ -233,7 +233,7 @@ class CommitAnswersTest {
 
   @ParameterizedTest
   @EnumSource(value = Mode.class, names = {"APPEND", "OVERWRITE"})
-  void aTableThatIsDroppedMeanwhileIsSaid(Mode mode) {
+  void droppedTableIsReported(Mode mode) {
     cluster.writes.add(LOSE);
     cluster.beforeRead = () -> cluster.remove("colocatedtables");
     assertThrows(Cluster.NotThere.class, () -> run(mode, A));

@@ -48,7 +48,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void aRepetitionAnswersWithTheFirst() throws IOException {
+  void repetitionReturnsTheFirstResult() throws IOException {
     CommitResult first = run(Mode.APPEND, "stream", 3, A);
     run(Mode.APPEND, "", 0, C);
     CommitResult second = run(Mode.APPEND, "stream", 3, B);
@@ -59,7 +59,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void anOlderVersionIsARepetitionAndANewerOneIsNot() throws IOException {
+  void olderVersionIsARepetition() throws IOException {
     run(Mode.APPEND, "stream", 3, A);
     assertTrue(run(Mode.APPEND, "stream", 2, B).wasCommittedBefore());
     assertFalse(run(Mode.APPEND, "stream", 4, B).wasCommittedBefore());
@@ -69,7 +69,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void aRepeatedOverwriteDoesNotRemoveWhatCameSince() throws IOException {
+  void repeatedOverwriteKeepsLaterRows() throws IOException {
     run(Mode.OVERWRITE, "nightly", 0, A);
     run(Mode.APPEND, "", 0, C);
     assertTrue(run(Mode.OVERWRITE, "nightly", 0, B).wasCommittedBefore());
@@ -84,7 +84,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void aCommitWithoutAKeyLeavesTheKeysAsTheyAre() {
+  void commitWithoutAKeyKeepsTheKeys() {
     run(Mode.APPEND, "stream", 3, A);
     run(Mode.APPEND, "", 0, C);
     assertFalse(cluster.patches.get(1).path("status").has("commits"));
@@ -100,7 +100,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void whatLaterVersionsWroteOfACommitStays() {
+  void laterVersionsFieldsOfCommitsAreKept() {
     run(Mode.APPEND, "stream", 3, A);
     ((ObjectNode) cluster.status().path("commits").path(0)).put("later", 7);
     run(Mode.APPEND, "other", 0, C);
@@ -112,7 +112,7 @@ class CommitKeyTest {
       "{\"writer\": \"\", \"version\": 1, \"snapshotId\": 1}", "{\"writer\": \"w\", \"version\": -1, \"snapshotId\": 1}",
       "{\"writer\": \"w\", \"version\": 1}", "{\"writer\": 7, \"version\": 1, \"snapshotId\": 1}",
       "{\"writer\": \"w\", \"version\": 1.5, \"snapshotId\": 1}", "{\"writer\": \"w\", \"version\": 1e30, \"snapshotId\": 1}"})
-  void aSpoiledListIsMendedByAnOverwriteOnly(String record) throws IOException {
+  void onlyAnOverwriteReplacesInvalidCommits(String record) throws IOException {
     run(Mode.APPEND, "stream", 3, A);
     cluster.status().withArray("commits").add(FakeCluster.parsed(record));
     WriteException.InvalidTable error =
@@ -126,7 +126,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void anEndlessListIsSpoiled() {
+  void tooLongListIsInvalid() {
     List<ObjectNode> records = new ArrayList<>();
     IntStream.range(0, 101).forEach(number -> records.add(CommitRecord.of(new CommitKey("w" + number, 0), 1).json()));
     cluster.status().putArray("commits").addAll(records);
@@ -135,7 +135,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void aClusterThatDoesNotKnowTheFieldTakesTheCommit() throws IOException {
+  void clusterWithoutTheFieldTakesTheCommit() throws IOException {
     cluster.pruned.add("commits");
     assertEquals(1, run(Mode.APPEND, "stream", 3, A).snapshotId());
     cluster.writes.add(FakeCluster.Fate.DO_AND_LOSE);
@@ -152,7 +152,7 @@ class CommitKeyTest {
   }
 
   @Test
-  void anOvertakenOverwriteWithAKeyHasLost() {
+  void overtakenOverwriteWithAKeyFails() {
     cluster.beforeWrite = () -> run(Mode.APPEND, "other", 0, C);
     conflict("was overtaken: it began on snapshot 0", () -> run(Mode.OVERWRITE, "nightly", 0, A));
     assertEquals(List.of("other 0 1"), cluster.commits());

@@ -17,7 +17,7 @@ class CommitLogTest {
   }
 
   @Test
-  void changesSinceACountAreListedInTheirOrder() {
+  void changesSinceACountAreListedInOrder() {
     add(1);
     long before = CommitLog.count();
     assertEquals("[]", CommitLog.since(before));
@@ -27,7 +27,7 @@ class CommitLogTest {
   }
 
   @Test
-  void ofVeryManyTheNewestAreKept() {
+  void newestEntriesAreKept() {
     long before = CommitLog.count();
     IntStream.rangeClosed(1, 1500).forEach(CommitLogTest::add);
     String found = CommitLog.since(before);

@@ -68,7 +68,7 @@ class CommitTest {
   }
 
   @Test
-  void theFirstSnapshotCountsWhatTheManifestHolds() throws IOException {
+  void firstSnapshotCountsTheManifestsFiles() throws IOException {
     CommitResult result = run(Mode.APPEND, A, C);
     JsonNode snapshot = cluster.status().path("snapshot");
     assertEquals("{\"id\":1,\"manifest\":\"sha256:" + result.manifestSha256() + "\",\"partitions\":2,\"files\":2,\"rows\":20,"
@@ -87,7 +87,7 @@ class CommitTest {
   }
 
   @Test
-  void replacedSnapshotsBecomeHistoryAsTheRetentionSays() {
+  void replacedSnapshotsBecomeHistoryWithinRetention() {
     cluster.spec().putObject("retention").put("snapshots", 2).put("seconds", 86400);
     for (int number = 0; number < 4; number++) {
       run(Mode.APPEND, Files.file("0000000" + number, "a"));
@@ -99,7 +99,7 @@ class CommitTest {
 
   @ParameterizedTest
   @CsvSource({"86400, 10, 3 2 1", "86400, 2, 3 2", "86400, 0, ''", "0, 10, ''", "60, 10, ''", "61, 10, 3", "3600, 10, 3 2"})
-  void whicheverLimitOfTheRetentionIsReachedFirst(int seconds, int snapshots, String kept) {
+  void firstReachedRetentionLimitCounts(int seconds, int snapshots, String kept) {
     cluster.spec().putObject("retention").put("snapshots", snapshots).put("seconds", seconds);
     cluster.status().set("snapshot", snapshot(3, "2026-11-21T11:50:00Z"));
     cluster.status().putArray("history").add(snapshot(2, "2026-11-21T11:00:00Z")).add(snapshot(1, "2026-11-20T11:00:00Z"));
@@ -109,7 +109,7 @@ class CommitTest {
   }
 
   @Test
-  void timesAreTheApiServersWhateverTheDriversNodeShows() throws Exception {
+  void timesAreTheApiServers() throws Exception {
     run(Mode.APPEND, A);
     run(Mode.APPEND, B);
     cluster.time = Optional.of(timer.now);
@@ -128,7 +128,7 @@ class CommitTest {
   }
 
   @Test
-  void whatLaterVersionsWroteOfASnapshotStays() {
+  void laterVersionsFieldsOfSnapshotsAreKept() {
     run(Mode.APPEND, A);
     ((ObjectNode) cluster.status().path("snapshot")).put("later", 7);
     run(Mode.APPEND, B);
@@ -136,7 +136,7 @@ class CommitTest {
   }
 
   @Test
-  void anOvertakenAppendLandsOnTop() throws IOException {
+  void overtakenAppendGoesOnTop() throws IOException {
     cluster.beforeWrite = () -> run(Mode.APPEND, A);
     assertEquals(2, run(Mode.APPEND, B).snapshotId());
     assertEquals(Set.of(A.path(), B.path()), paths());
@@ -159,7 +159,7 @@ class CommitTest {
   }
 
   @Test
-  void aRollBackHasTheFilesOfThatTime() throws IOException {
+  void rollBackRestoresTheOldFiles() throws IOException {
     run(Mode.APPEND, A);
     run(Mode.APPEND, C);
     run(Mode.OVERWRITE, D);
@@ -172,7 +172,7 @@ class CommitTest {
   }
 
   @Test
-  void whatARollBackDidNotKnowOfIsNotLost() throws IOException {
+  void overtakenRollBackFails() throws IOException {
     run(Mode.APPEND, A);
     run(Mode.APPEND, C);
     RollBack change = backTo(1);
@@ -182,7 +182,7 @@ class CommitTest {
   }
 
   @Test
-  void noSnapshotComesBackWhoseFilesMayGo() throws IOException {
+  void expiredSnapshotIsNotRestored() throws IOException {
     run(Mode.APPEND, A);
     run(Mode.APPEND, C);
     RollBack change = backTo(1);
@@ -195,7 +195,7 @@ class CommitTest {
   }
 
   @Test
-  void aSnapshotOfAnotherLayoutDoesNotComeBack() throws IOException {
+  void snapshotOfAnotherLayoutIsNotRestored() throws IOException {
     run(Mode.APPEND, A);
     cluster.spec().putArray("sortedBy").add("day");
     run(Mode.OVERWRITE, C);
@@ -203,7 +203,7 @@ class CommitTest {
   }
 
   @Test
-  void aRewriteOfFilesThatAreGoneHasLost() throws IOException {
+  void rewriteOfRemovedFilesFails() throws IOException {
     run(Mode.APPEND, A);
     cluster.beforeWrite = () -> run(Mode.OVERWRITE, B);
     Rewrite rewrite = new Rewrite(Set.of(A.path()), List.of(C), 2);
@@ -223,7 +223,7 @@ class CommitTest {
   @CsvSource({
       "OVERWRITE, 'was overtaken: it began on snapshot 0, and snapshot 1'",
       "OVERWRITE_PARTITIONS, 'was overtaken: 1 of the partitions that it replaces were changed meanwhile, e.g. day=a'"})
-  void anOvertakenOverwriteSaysItLost(Mode mode, String message) throws IOException {
+  void overtakenOverwriteIsReported(Mode mode, String message) throws IOException {
     cluster.beforeWrite = () -> run(Mode.APPEND, A);
     conflict(message, () -> run(mode, B));
     assertEquals(Set.of(A.path()), paths());
@@ -232,7 +232,7 @@ class CommitTest {
   @ParameterizedTest
   @CsvSource({"APPEND, b, true", "OVERWRITE_PARTITIONS, b, true", "APPEND, a, false", "OVERWRITE_PARTITIONS, a, false",
       "OVERWRITE, b, false"})
-  void aBackfillOfOnePartitionGoesBesideChangesOfOthers(Mode meanwhile, String day, boolean lands) throws IOException {
+  void backfillsOfOtherPartitionsDoNotConflict(Mode meanwhile, String day, boolean lands) throws IOException {
     run(Mode.APPEND, A);
     DataFile other = Files.file("0000000f", day);
     cluster.beforeWrite = () -> run(meanwhile, other);
@@ -252,7 +252,7 @@ class CommitTest {
   }
 
   @Test
-  void aSnapshotThatIsGoneIsAConflictNotAFailure() {
+  void expiredBaseSnapshotIsAConflict() {
     run(Mode.APPEND, A);
     ColocatedTable began = cluster.state();
     storage.stored.clear();
@@ -261,7 +261,7 @@ class CommitTest {
   }
 
   @Test
-  void anOverwriteNeedsNothingOfWhatItReplaces() throws IOException {
+  void overwriteDoesNotReadReplacedFiles() throws IOException {
     run(Mode.APPEND, A);
     storage.stored.clear();
     run(Mode.OVERWRITE, B);
@@ -281,8 +281,8 @@ class CommitTest {
   }
 
   @Test
-  void aTableMadeAnewIsNotLoaded() {
-    cluster.beforeWrite = cluster::makeAnew;
+  void recreatedTableIsNotLoaded() {
+    cluster.beforeWrite = cluster::recreate;
     conflict("dropped and recreated", () -> run(Mode.APPEND, A));
     assertTrue(cluster.state().snapshot().isEmpty());
   }
@@ -296,7 +296,7 @@ class CommitTest {
   }
 
   @Test
-  void endlessConflictsEnd() {
+  void endlessConflictsFail() {
     Runnable[] touch = new Runnable[1];
     touch[0] = () -> {
       cluster.touch(cluster.table());
@@ -319,7 +319,7 @@ class CommitTest {
 
   /** Files are sorted by the order that the table had when the load began; readers merge them by the one that it has. */
   @Test
-  void aLayoutThatChangesWhileALoadRunsIsAConflict() throws IOException {
+  void layoutChangeDuringALoadIsAConflict() throws IOException {
     run(Mode.APPEND, A);
     ColocatedTable began = cluster.state();
     cluster.spec().putArray("sortedBy").add("day").add("id");
@@ -338,7 +338,7 @@ class CommitTest {
 
   /** Its files are of the definition of before, which the object's conflict is the first to tell. */
   @Test
-  void aDefinitionThatChangesBetweenReadAndCommitIsAConflict() throws IOException {
+  void definitionChangeBeforeCommitIsAConflict() throws IOException {
     run(Mode.APPEND, A);
     cluster.beforeWrite = () -> {
       cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "int").put("nullable", false);
@@ -350,7 +350,7 @@ class CommitTest {
 
   /** The operator reads no manifests: what the files fit by now is written together with them. */
   @Test
-  void rowsOfOtherColumnsTellThem() {
+  void replacingRowsReportNewColumns() {
     run(Mode.APPEND, A);
     cluster.status().set("columns", cluster.spec().path("columns").deepCopy());
     run(Mode.OVERWRITE, B);
@@ -364,7 +364,7 @@ class CommitTest {
   @ParameterizedTest
   @CsvSource({"sortedBy, sortedBy was [id] and is [day]", "bucketedBy, bucketedBy was [id] and is [day]",
       "group, group was shop/sales and is shop/other"})
-  void whatChangesWhileAChangeIsPublishedIsAConflict(String what, String words) throws IOException {
+  void changeDuringPublicationIsAConflict(String what, String words) throws IOException {
     run(Mode.APPEND, A);
     cluster.beforeWrite = () -> {
       if (what.equals("group")) {
@@ -379,7 +379,7 @@ class CommitTest {
   }
 
   @Test
-  void columnsMayBeAddedAndNothingElse() {
+  void onlyAddedColumnsAreNoConflict() {
     run(Mode.APPEND, A);
     ObjectNode added = cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "INT");
     run(Mode.APPEND, B);
@@ -405,7 +405,7 @@ class CommitTest {
   }
 
   @Test
-  void onlyAnOverwriteReplacesASpoiledStatus() throws IOException {
+  void onlyAnOverwriteReplacesAnInvalidStatus() throws IOException {
     run(Mode.APPEND, A);
     ((ObjectNode) cluster.status().path("snapshot")).put("id", 7).put("manifest", "x");
     WriteException.InvalidTable error = assertThrows(WriteException.InvalidTable.class, () -> run(Mode.APPEND, B));
@@ -431,7 +431,7 @@ class CommitTest {
   }
 
   @Test
-  void aTableThatIsNotThereIsWaitedForOnlyAsLongAsSaid() {
+  void missingTableIsWaitedForUntilTheDeadline() {
     cluster.status().put("accepted", false);
     WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> LoadTarget.await(
         new Cluster(cluster, timer), "shop", "orders", Duration.ofSeconds(5), CompareAndSet.ANSWER_DEADLINE, timer));

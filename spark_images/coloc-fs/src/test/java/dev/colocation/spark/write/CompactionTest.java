@@ -33,7 +33,7 @@ class CompactionTest {
   }
 
   @Test
-  void theSameRowsInOtherFiles() {
+  void sameRowsInOtherFiles() {
     Rewrite change = Compaction.of(COMMITTED, 1, List.of()).replacedBy(List.of(of(20, 0)), 2);
     assertEquals(Set.of(A.path(), B.path()), change.replaced());
   }
@@ -48,7 +48,7 @@ class CompactionTest {
   }
 
   @Test
-  void aWriteFindsThemOnlyWhileTheCompactionRuns() {
+  void filesAreKnownOnlyWhileTheCompactionRuns() {
     Compaction crowded = Compaction.of(COMMITTED, 1, List.of());
     String id = crowded.begin();
     assertEquals(crowded, Compaction.find(id));

@@ -106,7 +106,7 @@ final class FakeCluster implements Cluster.Requests {
   }
 
   /** The table is dropped, and made again under its name. */
-  void makeAnew() {
+  void recreate() {
     ((ObjectNode) table().path("metadata")).put("uid", "87654321-bbbb");
     status().removeAll().put("accepted", true);
     touch(table());

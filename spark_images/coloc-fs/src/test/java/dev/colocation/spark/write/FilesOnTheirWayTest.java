@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 class FilesOnTheirWayTest {
   /** Two files are being sent to an agent that does not answer, the third waits for them. */
   @Test
-  void aKilledTaskLeavesNoFile(@TempDir Path folder) throws Exception {
+  void killedTaskLeavesNoFile(@TempDir Path folder) throws Exception {
     TestTls tls = TestTls.forNodes(folder, "node-1");
     Path token = java.nio.file.Files.writeString(folder.resolve("token"), "writer\n");
     List<Path> contents = Stream.of("first", "second", "third").map(folder::resolve).toList();

@@ -90,7 +90,7 @@ class InterleavingTest {
 
   @ParameterizedTest
   @MethodSource("seeds")
-  void noRowIsLostAndNoneIsThereTwice(int seed) throws Exception {
+  void noRowIsLostOrDuplicated(int seed) throws Exception {
     Random random = new Random(seed);
     FakeCluster cluster = new FakeCluster();
     cluster.spec().putObject("retention").put("snapshots", 100);

@@ -54,7 +54,7 @@ class ManifestExchangeTest {
   }
 
   @Test
-  void javaMakesOfPythonsManifestWhatPythonWould() throws IOException {
+  void javaContinuesPythonsManifestLikePython() throws IOException {
     byte[] stored = fixture("by-python.json.zst");
     StoredManifest parent = StoredManifest.decode(stored, StoredManifest.sha256(stored));
     assertEquals(List.of("a:b", "null"),
@@ -68,7 +68,7 @@ class ManifestExchangeTest {
   }
 
   @Test
-  void whatLaterVersionsSayOfAFileStaysByteForByte() throws IOException {
+  void laterVersionsFieldsOfFilesStayByteForByte() throws IOException {
     String later = "{\"min\" : [1, {\"a\": 1.50}],\"path\":\"" + Files.C.path() + "\", \"bucket\":0,\"rows\":1,\"bytes\":2,"
         + "\"sha256\":\"x\", \"partition\": {\"day\":\"b\"},\"note\":\"\\u00e9\" }";
     String before = text(fixture("by-python.json.zst"));
@@ -99,7 +99,7 @@ class ManifestExchangeTest {
       "rows":3               | "rows":"x"           | VALUE_STRING
       "partition":{"day":"   | "partition":{"day":7,"x":" | a value of partition column day is not a text
       "files":[              | "files":[7,          | one of its files is not an object""")
-  void whatIsNoManifestIsRefused(String given, String spoiled, String words) throws IOException {
+  void invalidManifestsAreRefused(String given, String spoiled, String words) throws IOException {
     byte[] stored = Zstd.compress(
         text(fixture("by-python.json.zst")).replace(given, spoiled).getBytes(StandardCharsets.UTF_8));
     String sha256 = StoredManifest.sha256(stored);
@@ -109,7 +109,7 @@ class ManifestExchangeTest {
   }
 
   @Test
-  void otherContentThanTheNameSaysIsRefused() throws IOException {
+  void contentThatDiffersFromTheNameIsRefused() throws IOException {
     byte[] stored = fixture("by-python.json.zst");
     IOException error = assertThrows(IOException.class, () -> StoredManifest.decode(stored, "0".repeat(64)));
     assertTrue(error.getMessage().contains("has the content of"));

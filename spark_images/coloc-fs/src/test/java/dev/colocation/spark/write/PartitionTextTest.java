@@ -19,7 +19,7 @@ final class PartitionTextTest {
 
   /** The folder's name would be read as NULL. */
   @Test
-  void theNameOfNullIsRefused() {
+  void nullsFolderNameIsRefused() {
     assertEquals("partition column p holds the text __HIVE_DEFAULT_PARTITION__, by which folders mean NULL; allowed: any other. "
         + "Replace it, e.g. by NULL: NULLIF(p, '__HIVE_DEFAULT_PARTITION__')",
         PartitionText.refusal("p", "__HIVE_DEFAULT_PARTITION__"));
@@ -34,7 +34,7 @@ final class PartitionTextTest {
 
   @ParameterizedTest
   @CsvSource({"x,253,true", "x,254,false", "ü,126,true", "ü,127,false", "=,84,true", "=,85,false"})
-  void aNameThatNoFileSystemTakesIsRefused(String letter, int times, boolean isTaken) {
+  void tooLongNamesAreRefused(String letter, int times, boolean isTaken) {
     String refusal = PartitionText.refusal("p", letter.repeat(times));
     assertEquals(isTaken, refusal.isEmpty(), refusal);
     assertTrue(isTaken || refusal.endsWith("…); allowed: 255. Partition by a shorter text"), refusal);

@@ -126,7 +126,7 @@ class TransactionTest {
   }
 
   @Test
-  void filesLieOnTheirBucketsNodesAndTheManifestEverywhere() throws IOException {
+  void filesAreOnTheirBucketsNodesAndTheManifestEverywhere() throws IOException {
     Transaction transaction = begin();
     SentFile first = send(transaction, "0000000a", 0);
     SentFile second = send(transaction, "0000000b", 1);
@@ -158,7 +158,7 @@ class TransactionTest {
   }
 
   @Test
-  void aDestinationTravels() throws Exception {
+  void destinationIsSerializable() throws Exception {
     Destination destination = begin().destination();
     SentFile sent = new SentFile(Files.NULL, List.of("node-1"));
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
@@ -173,7 +173,7 @@ class TransactionTest {
   }
 
   @Test
-  void aSubstituteTakesTheCopyOfANodeThatIsDown() throws IOException {
+  void substituteHoldsTheCopyOfAFailedNode() throws IOException {
     agents.get("node-2").close();
     Transaction transaction = begin();
     SentFile sent = send(transaction, "0000000a", 0);
@@ -186,7 +186,7 @@ class TransactionTest {
   }
 
   @Test
-  void aNodeThatGoesAfterTheUploadIsSubstitutedToo() throws IOException {
+  void nodeLostAfterUploadIsSubstituted() throws IOException {
     Transaction transaction = begin();
     SentFile sent = send(transaction, "0000000a", 0);
     agents.get("node-2").close();
@@ -195,7 +195,7 @@ class TransactionTest {
   }
 
   @Test
-  void aNodeThatIsFullIsSubstitutedAndNotAskedAgain() throws IOException {
+  void fullNodeIsSubstitutedWithoutRetry() throws IOException {
     retrySeconds = 30;
     agents.get("node-2").refusal = 507;
     Transaction transaction = begin();
@@ -204,7 +204,7 @@ class TransactionTest {
   }
 
   @Test
-  void withoutAMajorityItIsRefusedAndEachNodeIsNamed() throws IOException {
+  void missingMajorityNamesEachNode() throws IOException {
     Transaction transaction = begin();
     SentFile sent = send(transaction, "0000000a", 0);
     agents.get("node-2").close();
@@ -219,7 +219,7 @@ class TransactionTest {
   }
 
   @Test
-  void theManifestOfAnEmptiedTableNeedsAMajorityToo() throws IOException {
+  void manifestOfAnEmptiedTableNeedsAMajority() throws IOException {
     append(begin(), send(begin(), "0000000a", 0));
     Transaction transaction = begin();
     agents.get("node-2").close();
@@ -230,7 +230,7 @@ class TransactionTest {
   }
 
   @Test
-  void filesOfEarlierLoadsAreNotThisLoadsMatter() throws IOException {
+  void missingFilesOfEarlierLoadsAreIgnored() throws IOException {
     SentFile old = send(begin(), "0000000a", 0);
     append(begin(), old);
     agents.get("node-2").files.remove(old.file().path());
@@ -242,7 +242,7 @@ class TransactionTest {
   }
 
   @Test
-  void newFilesFollowABucketThatMoved() throws IOException {
+  void newFilesFollowAMovedBucket() throws IOException {
     Transaction transaction = begin();
     SentFile moved = send(transaction, "0000000a", 0);
     SentFile stays = send(transaction, "0000000b", 1);
@@ -274,7 +274,7 @@ class TransactionTest {
   }
 
   @Test
-  void aCopyThatIsNotTheFileComesFromAnotherNode() throws IOException {
+  void damagedCopyIsReadFromAnotherNode() throws IOException {
     Transaction transaction = begin();
     SentFile moved = send(transaction, "0000000a", 0);
     agents.get("node-1").files.put(moved.file().path(), new byte[3]);
@@ -284,7 +284,7 @@ class TransactionTest {
   }
 
   @Test
-  void anAgentThatRestartsIsWaitedFor() throws IOException {
+  void restartingAgentIsWaitedFor() throws IOException {
     retrySeconds = 30;
     agents.get("node-2").failures = 2;
     assertEquals(List.of("node-1", "node-2"), send(begin(), "0000000a", 0).nodes());
@@ -297,7 +297,7 @@ class TransactionTest {
   }
 
   @Test
-  void anAgentThatWasWaitedForInVainIsNotWaitedForAgain() throws IOException {
+  void unavailableAgentIsNotWaitedForTwice() throws IOException {
     retrySeconds = 2;
     Transaction transaction = begin();
     agents.get("node-2").close();
@@ -312,7 +312,7 @@ class TransactionTest {
   }
 
   @Test
-  void anAgentThatMovedIsFoundInTheFileBesideTheCertificate() throws IOException {
+  void movedAgentIsFoundInTheAddressFile() throws IOException {
     retrySeconds = 30;
     Transaction transaction = begin();
     agents.get("node-2").close();
@@ -325,7 +325,7 @@ class TransactionTest {
   }
 
   @Test
-  void tokensNeverGoOverPlainHttp() {
+  void tokensAreNotSentOverPlainHttp() {
     AgentClient client =
         new AgentClient("node-1", "http://127.0.0.1:1", folder.resolve("token"), folder.resolve("ca.crt"));
     IOException error = assertThrows(IOException.class, () -> client.read(
@@ -335,7 +335,7 @@ class TransactionTest {
   }
 
   @Test
-  void aRepetitionIsKnownAlsoWhenTheNodesAreDown() throws IOException {
+  void repetitionIsFoundWithoutNodes() throws IOException {
     CommitKey key = new CommitKey("stream", 0);
     assertTrue(begin().committed(key).isEmpty());
     Transaction transaction = begin();
@@ -349,14 +349,14 @@ class TransactionTest {
   }
 
   @Test
-  void aSpoiledStatusDoesNotSayWhetherAKeyWasCommitted() {
+  void invalidStatusLeavesAKeyUnknown() {
     Transaction transaction = begin();
     cluster.status().put("commits", "gone");
     assertThrows(WriteException.InvalidTable.class, () -> transaction.committed(new CommitKey("stream", 0)));
   }
 
   @Test
-  void anOverwriteOfWhatItReadBeginsOnWhatItRead() throws IOException {
+  void overwriteBeginsOnTheSnapshotItRead() throws IOException {
     CommitResult first = append(begin(), send(begin(), "0000000a", 0));
     CommitResult second = append(begin(), send(begin(), "0000000b", 0));
     Transaction stale = begin().startedOn(1, first.manifestSha256());
@@ -375,7 +375,7 @@ class TransactionTest {
 
   /** Commits after a restore of etcd get ids that lost snapshots had. */
   @Test
-  void anOverwriteOfASnapshotThatARestoreOfEtcdLostIsAConflict() throws IOException {
+  void overwriteOfASnapshotLostWithEtcdIsAConflict() throws IOException {
     append(begin(), send(begin(), "0000000a", 0));
     ObjectNode copy = cluster.status().deepCopy();
     CommitResult lost = append(begin(), send(begin(), "0000000b", 0));
@@ -388,7 +388,7 @@ class TransactionTest {
   }
 
   @Test
-  void aFileThatWasNotSentIsNotCommitted() throws IOException {
+  void unsentFileIsNotCommitted() throws IOException {
     Transaction transaction = begin();
     SentFile sent = send(transaction, "0000000a", 0);
     IllegalArgumentException error = assertThrows(IllegalArgumentException.class,
@@ -397,7 +397,7 @@ class TransactionTest {
   }
 
   @Test
-  void anotherNumberOfBucketsIsAConflict() throws IOException {
+  void otherBucketCountIsAConflict() throws IOException {
     Transaction transaction = begin();
     SentFile sent = send(transaction, "0000000a", 0);
     CommitTest.conflict("group sales had 3 buckets when the load began, now it has 2; load again",
@@ -414,7 +414,7 @@ class TransactionTest {
       foreign          | NamespaceNotAllowed: group accounts/ledger allows namespaces [], and this is namespace shop
       agents           | bucket 0 is on nodes node-1, node-2; of the group's nodes 1 have a ready agent; at least 2 must
       silence          | ColocatedTable shop/orders: the API server answered 503: as set""")
-  void whatIsMissingIsSaid(String what, String words) {
+  void missingPrerequisitesAreReported(String what, String words) {
     switch (what) {
       case "map" -> cluster.group().putObject("status").put("reason", "InsufficientNodes");
       case "short map" -> cluster.group().withObject("/status").putArray("backendsPerBucketSeq").addArray().add("node-1");
@@ -458,7 +458,7 @@ class TransactionTest {
 
   @ParameterizedTest
   @CsvSource({"0, 5", "110, 115"})
-  void theOperatorHasItsTimeFromTheApiServersReturn(int silentSeconds, int givenUpAfterSeconds) throws IOException {
+  void operatorsTimeStartsWhenTheApiServerAnswers(int silentSeconds, int givenUpAfterSeconds) throws IOException {
     Transaction transaction = begin();
     SentFile sent = send(transaction, "0000000a", 0);
     cluster.reads.addAll(Collections.nCopies(silentSeconds, 0));
@@ -469,7 +469,7 @@ class TransactionTest {
   }
 
   @Test
-  void aTableThatDoesNotExistIsNotWaitedFor() {
+  void missingTableIsNotWaitedFor() {
     cluster.remove("colocatedtables");
     WriteException error = assertThrows(Cluster.NotThere.class, this::begin);
     assertEquals("ColocatedTable shop/orders does not exist", error.getMessage());

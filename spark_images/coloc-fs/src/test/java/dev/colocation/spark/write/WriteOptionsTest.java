@@ -21,7 +21,7 @@ class WriteOptionsTest {
       "partitionOverwriteMode=DYNAMIC, , true", "OVERWRITE-MODE=dynamic, , true", "overwrite-mode=Static, , false",
       "partitionOverwriteMode=dynamic;overwrite-mode=dynamic, , true", "replaceWhere=p = 1, p = 1, ",
       "REPLACEWHERE=p = 1;overwrite-mode=static, p = 1, false", "compression=zstd, , "})
-  void rowsThatAreReplaced(String given, String where, Boolean isDynamic) {
+  void replacedRows(String given, String where, Boolean isDynamic) {
     assertEquals(new ReplacedRows(Optional.ofNullable(where), Optional.ofNullable(isDynamic)), ReplacedRows.of(options(given)));
   }
 
@@ -33,7 +33,7 @@ class WriteOptionsTest {
           + "| overwrite-mode='static' and partitionOverwriteMode='dynamic' contradict each other; give one of them",
       "replaceWhere=p = 1;overwrite-mode=dynamic "
           + "| replaceWhere='p = 1' and partitionOverwriteMode (or overwrite-mode) 'dynamic' contradict each other; give one of them"})
-  void rowsThatAreNamedTwice(String given, String message) {
+  void contradictingChoicesOfRowsAreRefused(String given, String message) {
     assertEquals("InvalidOption: " + message,
         assertThrows(InvalidOption.class, () -> ReplacedRows.of(options(given))).getMessage());
   }
@@ -53,7 +53,7 @@ class WriteOptionsTest {
       "idempotency-version=1 | idempotency-key is missing, which idempotency-version needs; allowed: 1 to 128 characters",
       "idempotency-key=a;txnVersion=1 "
           + "| idempotency-key (or idempotency-version) and txnAppId (or txnVersion) both name the write; give one of them"})
-  void keysThatAreNone(String given, String message) {
+  void invalidKeysAreRefused(String given, String message) {
     assertEquals("InvalidOption: " + message,
         assertThrows(InvalidOption.class, () -> WriteOptions.of(options(given), Map.of())).getMessage());
   }
