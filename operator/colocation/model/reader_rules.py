@@ -12,7 +12,7 @@ status reports it as not complete there.
 
 Parallelism: a table is scanned by one task per bucket, so an application with more cores than that leaves some idle.
 
-Java decides the same (``ReadDecision.java``, ``OperatorLife.java``, ``Parallelism.java``).
+Java decides the same (``ReadDecision.java``, ``SignOfLife.java``).
 """
 
 from collections.abc import Collection, Mapping

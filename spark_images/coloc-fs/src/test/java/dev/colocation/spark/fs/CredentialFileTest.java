@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The application says which token and CA are read; a session may only repeat it. */
+/** The application chooses the token and the CA; a session may only repeat it. */
 final class CredentialFileTest {
   @ParameterizedTest
   @CsvSource({
