@@ -34,8 +34,8 @@ record LoadedTable(
     ColocatedTable object,
     Optional<Snapshot> snapshot,
     Shape shape,
-    Optional<ClusterView.Group> placing,
-    Optional<ClusterView.Group> group,
+    Optional<ClusterView.PlacingGroup> placing,
+    Optional<ClusterView.PlacingGroup> group,
     ReadDecision decision,
     Map<String, String> fileSystem,
     Optional<Exception> unreadable,
@@ -152,7 +152,7 @@ record LoadedTable(
    * @param placing the group whose nodes hold the files; empty while it is unknown
    * @throws ColocationException (unchecked) when the session names another token or CA than the application's
    */
-  static Map<String, String> fileSystem(ColocatedTable object, Optional<ClusterView.Group> placing, SQLConf conf) {
+  static Map<String, String> fileSystem(ColocatedTable object, Optional<ClusterView.PlacingGroup> placing, SQLConf conf) {
     Map<String, String> options = new TreeMap<>();
     options.put("fs.coloc.impl", Settings.FILE_SYSTEM_CLASS);
     options.put("fs.coloc.impl.disable.cache", "true");

@@ -97,7 +97,7 @@ final class MetadataTables {
     if (table.group().isEmpty()) {
       return List.of();
     }
-    ClusterView.Group group = table.group().get();
+    ClusterView.PlacingGroup group = table.group().get();
     Map<Integer, long[]> sizes = new LinkedHashMap<>();
     for (JsonNode file : TablePartitions.manifest(table).path("files")) {
       long[] size = sizes.computeIfAbsent(file.path("bucket").asInt(), absent -> new long[2]);

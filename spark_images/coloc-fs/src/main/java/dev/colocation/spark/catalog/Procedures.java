@@ -108,16 +108,16 @@ final class Procedures {
 
   // What they do
 
-  private TableProcedure.Answer compact(InternalRow input) throws Exception {
+  private TableProcedure.ResultRow compact(InternalRow input) throws Exception {
     ColocationTable table = table(input);
     Compaction.Result done = compaction.run(table, 1, partitions(table, input));
     StructType schema = counts("partitions", "files_before", "files_after", "rows", "bytes", "snapshot_id", "replicas_missing");
-    return new TableProcedure.Answer(schema, done.partitions(), done.filesBefore(), done.filesAfter(), done.rows(),
+    return new TableProcedure.ResultRow(schema, done.partitions(), done.filesBefore(), done.filesAfter(), done.rows(),
         done.bytes(), done.snapshotId(), (long) done.replicasMissing());
   }
 
   /** A partition that is not there is no error, so that it can be repeated. */
-  private TableProcedure.Answer dropPartitions(InternalRow input) throws Exception {
+  private TableProcedure.ResultRow dropPartitions(InternalRow input) throws Exception {
     ColocationTable table = table(input);
     List<Map<String, String>> partitions = partitions(table, input);
     if (partitions.isEmpty()) {
@@ -137,7 +137,7 @@ final class Procedures {
   }
 
   /** To the present snapshot is no error, so that it can be repeated. */
-  private TableProcedure.Answer rollBack(InternalRow input) throws Exception {
+  private TableProcedure.ResultRow rollBack(InternalRow input) throws Exception {
     ColocationTable table = table(input);
     if (input.isNullAt(1)) {
       throw new ColocationException("snapshot_id is NULL; give a number").unchecked();
@@ -146,26 +146,26 @@ final class Procedures {
     StructType answer = counts("rows", "snapshot_id");
     long rows = table.loaded().object().ofVersion(String.valueOf(wanted)).rows();
     if (table.loaded().snapshot().filter(present -> present.id() == wanted).isPresent()) {
-      return new TableProcedure.Answer(answer, rows, wanted);
+      return new TableProcedure.ResultRow(answer, rows, wanted);
     }
     Transaction transaction = table.target().begin();
     RollBack change = transaction.backTo(wanted);
     CommitResult done =
         transaction.commit(table.name(), change, transaction.present(change.files()), Optional.empty());
-    return new TableProcedure.Answer(answer, rows, done.snapshotId());
+    return new TableProcedure.ResultRow(answer, rows, done.snapshotId());
   }
 
-  private static TableProcedure.Answer dropped(List<DataFile> files, long snapshotId) {
-    return new TableProcedure.Answer(counts("partitions", "files", "rows", "snapshot_id"),
+  private static TableProcedure.ResultRow dropped(List<DataFile> files, long snapshotId) {
+    return new TableProcedure.ResultRow(counts("partitions", "files", "rows", "snapshot_id"),
         files.stream().map(DataFile::partition).distinct().count(), (long) files.size(),
         files.stream().mapToLong(DataFile::rows).sum(), snapshotId);
   }
 
-  private static TableProcedure.Answer writeResult(InternalRow input) {
+  private static TableProcedure.ResultRow writeResult(InternalRow input) {
     String id = text(input, 0, "id");
     WriteResult found = WriteResult.find(id).orElseThrow(() -> new ColocationException("no write of this application has id '"
         + id + "'; give it as option write-id, and ask the same application soon").unchecked());
-    return new TableProcedure.Answer(
+    return new TableProcedure.ResultRow(
         new StructType().add("result", DataTypes.StringType, false), CatalystTypeConverters.convertToCatalyst(found.toJson()));
   }
 
@@ -244,12 +244,12 @@ final class Procedures {
 
     /** What it does. */
     interface Body {
-      Answer call(InternalRow input) throws Exception;
+      ResultRow call(InternalRow input) throws Exception;
     }
 
     /** One row. */
-    record Answer(StructType readSchema, InternalRow[] rows) implements LocalScan {
-      Answer(StructType schema, Object... values) {
+    record ResultRow(StructType readSchema, InternalRow[] rows) implements LocalScan {
+      ResultRow(StructType schema, Object... values) {
         this(schema, new InternalRow[] {new GenericInternalRow(values)});
       }
     }

@@ -71,14 +71,14 @@ final class TableLoader {
   }
 
   private LoadedTable asDefined(ClusterView view, ColocatedTable object, String why, Optional<Exception> unreadable) {
-    Optional<ClusterView.Group> placing = unreadable.isPresent()
+    Optional<ClusterView.PlacingGroup> placing = unreadable.isPresent()
         ? groupIfReadable(view, object) : view.group(object.namespace(), object.group());
     return new LoadedTable(
         catalog + "." + object.shownName(), object, object.snapshot(), emptyShape(object, placing), placing, Optional.empty(),
         ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable, false);
   }
 
-  private static Optional<ClusterView.Group> groupIfReadable(ClusterView view, ColocatedTable object) {
+  private static Optional<ClusterView.PlacingGroup> groupIfReadable(ClusterView view, ColocatedTable object) {
     try {
       return view.group(object.namespace(), object.group());
     } catch (Exception unreadable) {
@@ -97,7 +97,7 @@ final class TableLoader {
       Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
     // Not SQLConf.get(): within a view that is the configuration that the view was made with, as far as Spark keeps it.
     SQLConf conf = SparkSession.active().sessionState().conf();
-    Optional<ClusterView.Group> placing = view.group(object.namespace(), object.group());
+    Optional<ClusterView.PlacingGroup> placing = view.group(object.namespace(), object.group());
     if (placing.isEmpty() && snapshot.isPresent()) {
       throw new ColocationException("table " + object.fullName() + " has rows, but its ColocationGroup '"
           + object.group().referenceFrom(object.namespace()) + "', whose map places them on nodes, does not exist or has "
@@ -107,13 +107,13 @@ final class TableLoader {
     LoadedTable.Shape shape = snapshot.isPresent()
         ? shape(manifest(LoadedTable.location(object, snapshot), fileSystem), shown)
         : emptyShape(object, placing);
-    Optional<ClusterView.Group> group = object.colocateWith().isEmpty() ? Optional.empty() : placing;
+    Optional<ClusterView.PlacingGroup> group = object.colocateWith().isEmpty() ? Optional.empty() : placing;
     ReadDecision decision = ReadDecision.decide(
         ReadDecision.Switches.of(conf),
-        group.map(ClusterView.Group::object),
+        group.map(ClusterView.PlacingGroup::object),
         group.map(found -> refusal(object, found.object())).orElse(object.refusal()),
         group.map(found -> inconsistency(shape, found.object())).orElse(""),
-        group.map(ClusterView.Group::silence).orElse(""),
+        group.map(ClusterView.PlacingGroup::silence).orElse(""),
         group.map(found -> found.agents().keySet()).orElse(Set.of()))
         .noting(group.map(found -> fewBuckets(found.object(), shape, conf)).orElse(""));
     Verdict.of(decision).count();
@@ -145,7 +145,7 @@ final class TableLoader {
     return new LoadedTable.Shape(layout, manifest.buckets(), manifest.padded());
   }
 
-  private static LoadedTable.Shape emptyShape(ColocatedTable object, Optional<ClusterView.Group> placing) {
+  private static LoadedTable.Shape emptyShape(ColocatedTable object, Optional<ClusterView.PlacingGroup> placing) {
     int buckets = placing.map(found -> found.object().bucketCount()).orElse(Math.max(object.buckets(), 1));
     return new LoadedTable.Shape(object.layout(), buckets, TypeNames.charLengths(object.layout().columns()));
   }

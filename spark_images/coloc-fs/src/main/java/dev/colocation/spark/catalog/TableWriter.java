@@ -29,18 +29,18 @@ final class TableWriter {
   /** The outcome for a definition that the operator has not judged. */
   private static final String STORED = " was stored, but";
 
-  private final Requests api;
+  private final RetriedRequests api;
   private final int acceptSeconds;
   private final String request = UUID.randomUUID().toString();
 
-  /** Requests to the API server, see {@link KubernetesApi#send}; small, so that tests can replace it. */
+  /** RetriedRequests to the API server, see {@link KubernetesApi#send}; small, so that tests can replace it. */
   @FunctionalInterface
-  interface Requests {
+  interface RetriedRequests {
     KubernetesApi.Answer send(String what, String method, String path, JsonNode body);
   }
 
   /** Of one statement. */
-  TableWriter(Requests api, int acceptSeconds) {
+  TableWriter(RetriedRequests api, int acceptSeconds) {
     this.api = api;
     this.acceptSeconds = acceptSeconds;
   }

@@ -28,7 +28,7 @@ public final class ClusterView {
    * @param silence why the operator's verdict on it does not hold; empty when it does
    * @param lastSign when the operator last gave a sign of life; until then its report on the group was up to date
    */
-  public record Group(
+  public record PlacingGroup(
       ColocationGroup object,
       Map<String, String> agents,
       Map<String, String> others,
@@ -50,7 +50,7 @@ public final class ClusterView {
   }
 
   private final KubernetesApi api;
-  private final Map<List<Object>, Optional<Group>> groups = new HashMap<>();
+  private final Map<List<Object>, Optional<PlacingGroup>> groups = new HashMap<>();
   private String version = "";
 
   public ClusterView(KubernetesApi api) {
@@ -68,8 +68,8 @@ public final class ClusterView {
   }
 
   /** The group that places a namespace's tables; empty while the group, or its ConfigMap there, is missing. */
-  public Optional<Group> group(String namespace, Names.GroupKey key) {
-    Optional<Group> known = groups.get(List.of(namespace, key));
+  public Optional<PlacingGroup> group(String namespace, Names.GroupKey key) {
+    Optional<PlacingGroup> known = groups.get(List.of(namespace, key));
     if (known == null) {
       known = find("ColocationGroup", KubernetesApi.GROUPS, key.namespace(), key.name())
           .flatMap(object -> withAgents(namespace, key, object));
@@ -78,11 +78,11 @@ public final class ClusterView {
     return known;
   }
 
-  private Optional<Group> withAgents(String namespace, Names.GroupKey key, JsonNode object) {
+  private Optional<PlacingGroup> withAgents(String namespace, Names.GroupKey key, JsonNode object) {
     String name = key.configMapIn(namespace);
     return api.get("ConfigMap " + namespace + "/" + name, "/api/v1/namespaces/" + namespace + "/configmaps/" + name)
         .map(configMap -> configMap.path("data"))
-        .map(data -> new Group(
+        .map(data -> new PlacingGroup(
             ColocationGroup.parse(object),
             agents(data, ColocationGroup.READY_AGENTS),
             agents(data, ColocationGroup.OTHER_AGENTS),

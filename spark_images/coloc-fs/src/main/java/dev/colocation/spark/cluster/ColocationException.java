@@ -10,6 +10,9 @@ import scala.collection.immutable.Map.Map1;
 /**
  * A statement that is refused when it is planned. The message tells users what is wrong and what to do.
  *
+ * <p>Failures of changes are {@link WriteException}s: Spark, and so PySpark, has one type for errors of analysis and another one for
+ * errors of execution, and shows other types with a Java stack.
+ *
  * <p>The condition, which programs may ask for, is the reason with which the message begins, if it has one.
  */
 public final class ColocationException extends AnalysisException {

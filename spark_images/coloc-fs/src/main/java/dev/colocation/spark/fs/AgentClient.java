@@ -73,8 +73,8 @@ public final class AgentClient {
    * @param question a cheap one, whose answer shows that the agent is there while nothing moves; empty = something has to move
    */
   private record Request(
-      String method, String target, Map<String, String> headers, Body body, Answer answer, String question) {
-    Request(String method, String target, Map<String, String> headers, Body body, Answer answer) {
+      String method, String target, Map<String, String> headers, Body body, BodyReader answer, String question) {
+    Request(String method, String target, Map<String, String> headers, Body body, BodyReader answer) {
       this(method, target, headers, body, answer, "");
     }
   }
@@ -83,7 +83,7 @@ public final class AgentClient {
     BodyPublisher open(Transfer transfer) throws IOException;
   }
 
-  private interface Answer {
+  private interface BodyReader {
     OutputStream open() throws IOException;
   }
 
@@ -278,7 +278,7 @@ public final class AgentClient {
     };
   }
 
-  private static OutputStream opened(Answer answer) {
+  private static OutputStream opened(BodyReader answer) {
     try {
       return answer.open();
     } catch (IOException error) {

@@ -176,7 +176,7 @@ final class ObjectsTest {
         "{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': {'bucketKey': ['LONG'], 'buckets': 8, 'replicas': 2}}"));
     Map<String, String> ready = Map.of("node-1", "https://10.0.0.1:8440");
     Map<String, String> others = Map.of("node-2", "https://10.0.0.2:8440");
-    ClusterView.Group placing = new ClusterView.Group(group, ready, others, "", Optional.empty());
+    ClusterView.PlacingGroup placing = new ClusterView.PlacingGroup(group, ready, others, "", Optional.empty());
     Configuration configuration = new Configuration(false);
     configuration.set(Settings.TABLE_PREFIX + "shop.orders", "sales");
     configuration.set(Settings.GROUP_PREFIX + "shop.sales", placing.asSetting("sales"));
