@@ -249,7 +249,7 @@ REFUSED = {
         r"partitionedBy is \[s\], and a column of these has a type whose values are no names of folders",
     "INSERT INTO {t} WITH ('idempotency_key'='day-1') VALUES (2, 2, NULL, 2)": "it is spelt 'idempotency-key'",
     "INSERT INTO {t} WITH ('idempotency-key'='') VALUES (2, 2, NULL, 2)": "idempotency-key is empty; allowed: 1 to 128",
-    "INSERT INTO {t} WITH ('idempotency-version'='1') VALUES (2, 2, NULL, 2)": "idempotency-key is missing, which idempotency-version needs",
+    "INSERT INTO {t} WITH ('idempotency-version'='1') VALUES (2, 2, NULL, 2)": "idempotency-key is missing, which",
     "SELECT * FROM {t} TIMESTAMP AS OF (SELECT committed_at FROM {t}.snapshots WHERE false)":
         r"the subquery of TIMESTAMP AS OF gives no row; allowed: one time",
     f"CREATE TABLE {IN}.n CLUSTERED BY (k) INTO 6 BUCKETS {SALES} AS SELECT 1L AS k, NULL AS n":
@@ -330,7 +330,7 @@ def test_create_table_like(session: SparkSession, tables: ClusterTables) -> None
     """Before 4.3 Spark's own is of the session catalog, and would look for the table there."""
     session.sql(f"CREATE TABLE {IN}.one (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
     session.sql(f"USE {IN}")
-    with pytest.raises(Exception, match=r"does not take CREATE TABLE … LIKE; use what SHOW CREATE TABLE"):
+    with pytest.raises(Exception, match=r"does not take CREATE TABLE … LIKE; use the statement of SHOW CREATE TABLE"):
         session.sql("CREATE TABLE another LIKE one")
 
 
