@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 import pytest
 from cryptography import x509
 
-from colocation.agent.node_certificate import CERTIFICATE_FILE, ask_for
+from colocation.agent.node_certificate import CERTIFICATE_FILE, new_request
 from colocation.agentclient import AgentError, NotFound, Timeouts, Unreachable
 from colocation.model.credentials import USAGES
 from colocation.model.names import (
@@ -137,7 +137,7 @@ def test_the_operator_takes_no_other_nodes_agent(installation: Installation) -> 
 
 def ask_as(installation: Installation, token: str, asked_node: str, signer: str = AGENT_SIGNER_NAME) -> str:
     """A request with this token for this node's names; its name."""
-    asked = ask_for(asked_node)
+    asked = new_request(asked_node)
     kubeconfig = installation.folder / "forger.kubeconfig"
     kubeconfig.write_text(kubeconfig_of(installation.plane.url, token))
     labels = {"app.kubernetes.io/name": "colocation-operator", "app.kubernetes.io/component": "agent"}

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from colocation.agent.certificate_keeper import NoCertificate
-from colocation.agent.node_certificate import Asked
+from colocation.agent.node_certificate import CertificateRequest
 from colocation.controller.authority import Authority
 
 
@@ -52,7 +52,7 @@ class Signer:
     def __post_init__(self) -> None:
         self.asked: list[str] = []
 
-    async def certificate(self, asked: Asked) -> bytes:
+    async def certificate(self, asked: CertificateRequest) -> bytes:
         """See ``CertificateRequests``."""
         self.asked.append(asked.name)
         if self.refusal is not None:

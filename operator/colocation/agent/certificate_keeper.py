@@ -25,12 +25,12 @@ from colocation.storage.root import DataRoot
 from .metrics import CERTIFICATE_REASONS, Metrics
 from .node_certificate import (
     CERTIFICATE_FILE,
-    Asked,
+    CertificateRequest,
     OwnCertificate,
     UnusableCertificate,
-    ask_for,
     checked,
     joined,
+    new_request,
     placeholder,
     read_certificate,
     write_certificate,
@@ -68,7 +68,7 @@ class NoCertificate(Exception):
 class CertificateRequests(Protocol):
     """How an agent gets its certificate; tests have their own."""
 
-    async def certificate(self, asked: Asked) -> bytes:
+    async def certificate(self, asked: CertificateRequest) -> bytes:
         """The chain (PEM) signed for the request; the call may be repeated.
 
         Raises:
@@ -90,7 +90,7 @@ class KubernetesCertificateRequests:
         self._signer = signer
         self._lifetime_seconds = lifetime_seconds
 
-    async def certificate(self, asked: Asked) -> bytes:
+    async def certificate(self, asked: CertificateRequest) -> bytes:
         """See ``CertificateRequests``."""
         try:
             await self._create(asked)
@@ -105,7 +105,7 @@ class KubernetesCertificateRequests:
         except client.ApiException as error:
             raise _no_certificate(asked.name, error) from error
 
-    async def _create(self, asked: Asked) -> None:
+    async def _create(self, asked: CertificateRequest) -> None:
         body = client.V1CertificateSigningRequest(
             metadata=client.V1ObjectMeta(name=asked.name, labels={LABEL_NAME: APP_NAME, LABEL_COMPONENT: "agent"}),
             spec=client.V1CertificateSigningRequestSpec(
@@ -193,7 +193,7 @@ class CertificateKeeper:
         self._metrics = metrics
         self._now = now
         self._held: OwnCertificate | None = None
-        self._asked: Asked | None = None
+        self._asked: CertificateRequest | None = None
         self._is_saved = True
         self._retry_seconds = FIRST_RETRY_SECONDS
         self._renewal_share = random.uniform(*RENEWAL_SHARES)
@@ -251,7 +251,7 @@ class CertificateKeeper:
 
     async def renew(self) -> bool:
         """Request a certificate once; whether there is a new one. A failure sets ``fault`` and is logged."""
-        self._asked = self._asked or ask_for(self._node)
+        self._asked = self._asked or new_request(self._node)
         try:
             chain = await self._requests.certificate(self._asked)
             held = self._checked(joined(self._asked.key, chain))

@@ -94,7 +94,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Here:
+class OrderContext:
     """What an order is checked against: this process, its clock, and the newest question (None: none yet)."""
 
     instance: str
@@ -102,7 +102,7 @@ class Here:
     question: Question | None
 
 
-def untrue_part(order: Order, here: Here) -> str | None:
+def untrue_part(order: Order, here: OrderContext) -> str | None:
     """The first part of the order's proof that does not hold here, in words; None if all of it holds. Pure."""
     proof = order.proof
     if proof.instance != here.instance:
@@ -152,7 +152,7 @@ class StaleOrder(Exception):
     """A part of a deletion's proof does not hold here; nothing was deleted."""
 
 
-class Taken(NamedTuple):
+class TakenQuestion(NamedTuple):
     """A question that is now the newest.
 
     ``is_new``: it differs from the one before. ``running``: deletions that have to end before it is answered.
@@ -205,7 +205,7 @@ class Conversation:
         question = self._question
         return question is not None and str(table) in question.tables
 
-    def take(self, request: InventoryRequest) -> Taken:
+    def take(self, request: InventoryRequest) -> TakenQuestion:
         """Make a request's question the newest one.
 
         Raises:
@@ -221,7 +221,7 @@ class Conversation:
                 ended for ended, tables in self._running.items() if not known_orders or tables & differing
             )
             self._question = now
-            return Taken(now, before is None or bool(differing), running, differing)
+            return TakenQuestion(now, before is None or bool(differing), running, differing)
 
     @contextlib.contextmanager
     def deletion(self, order: Order) -> Iterator[None]:
@@ -250,7 +250,7 @@ class Conversation:
         with self._lock:
             self._hear(term)
             if order is not None:
-                untrue = untrue_part(order, Here(self.instance, self.uptime_seconds, self._question))
+                untrue = untrue_part(order, OrderContext(self.instance, self.uptime_seconds, self._question))
                 if untrue is not None:
                     raise StaleOrder(f"nothing was deleted: {untrue}; decide from a new report")
             self._running[ended] = tables

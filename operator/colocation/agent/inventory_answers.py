@@ -70,7 +70,7 @@ class Superseded(Exception):
 
 
 @dataclass
-class _Known:
+class _LastReport:
     """A table's last report, its stamp, and the revision at which it last changed."""
 
     reference: TableReference
@@ -80,7 +80,7 @@ class _Known:
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _PartialAnswer:
     """An answer that is sent in parts; ``part`` is the revision of the last part sent.
 
     ``tables``: those of the question. ``left``: those still to be sent; what changes meanwhile is left to the next
@@ -136,10 +136,10 @@ class Answers:
         self._health = health
         self._clock = clock
         self._revision = 1
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _LastReport] = {}
         self._sent: NodePart | None = None
         self._sent_at = 0.0
-        self._begun: _Begun | None = None
+        self._partial: _PartialAnswer | None = None
         self._parts = 0
 
     def answer(self, question: Question, since: int | None) -> AgentReport | None:
@@ -168,29 +168,29 @@ class Answers:
 
     def _next_part(self, question: Question, since: int | None) -> tuple[tuple[TableReport, ...], dict[str, object]]:
         """The reports on tables in the next answer, and the fields that identify the answer."""
-        begun, self._begun = self._begun, None
-        is_next = begun is not None and begun.part == since
-        if begun is None or not is_next or begun.tables is not question.tables:
-            begun = self._begin(question, begun.since if begun is not None and is_next else since)
-        known = [one for key in begun.left if (one := self._known.get(key)) is not None]
+        partial, self._partial = self._partial, None
+        is_next = partial is not None and partial.part == since
+        if partial is None or not is_next or partial.tables is not question.tables:
+            partial = self._begin(question, partial.since if partial is not None and is_next else since)
+        known = [one for key in partial.left if (one := self._known.get(key)) is not None]
         sent = _first_of([one.report for one in known])
-        is_whole, number = len(sent) == len(known), begun.revision
+        is_whole, number = len(sent) == len(known), partial.revision
         if not is_whole:
             self._parts += 1
             number = FIRST_PART + self._parts
             left = tuple(key_of(one.reference) for one in known[len(sent) :])
-            self._begun = replace(begun, part=number, left=left)
+            self._partial = replace(partial, part=number, left=left)
         return sent, {
             "revision": f"{self._conversation.instance}-{number}",
-            "is_full": begun.part is None and begun.since is None,
+            "is_full": partial.part is None and partial.since is None,
             "is_whole": is_whole,
         }
 
-    def _begin(self, question: Question, since: int | None) -> _Begun:
+    def _begin(self, question: Question, since: int | None) -> _PartialAnswer:
         """Start an answer on all tables, or on those changed after ``since``."""
         known_since = since if since is not None and since <= self._revision else None
         news = (key for key, known in self._known.items() if known.changed_at > (known_since or 0))
-        return _Begun(question.tables, None, self._revision, tuple(news), known_since)
+        return _PartialAnswer(question.tables, None, self._revision, tuple(news), known_since)
 
     def unasked(self, tables: tuple[TableReference, ...], with_tables: bool) -> AgentReport:
         """A full report outside the conversation; ``unknown_directories`` only ``with_tables``."""
@@ -216,7 +216,7 @@ class Answers:
             report, stamp = self._inventory.report_on(asked.reference)
             if known is None or known.report != report:
                 self._revision += 1
-                self._known[key] = _Known(asked.reference, stamp, report, self._revision)
+                self._known[key] = _LastReport(asked.reference, stamp, report, self._revision)
             else:
                 known.reference, known.stamp = asked.reference, stamp
 

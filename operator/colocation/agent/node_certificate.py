@@ -56,7 +56,7 @@ class OwnCertificate:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CertificateRequest:
     """A key, and the request for its certificate (PEM). ``name`` follows from the key, so a repeated request is the
     same.
     """
@@ -66,7 +66,7 @@ class Asked:
     name: str
 
 
-def ask_for(node: str) -> Asked:
+def new_request(node: str) -> CertificateRequest:
     """A new key and its request."""
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.DNSName(name) for name in certificate_names(node)]
@@ -76,7 +76,7 @@ def ask_for(node: str) -> Asked:
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     name = f"colocation-agent-{hashlib.sha256(public).hexdigest()[:32]}"
-    return Asked(key, request.public_bytes(serialization.Encoding.PEM), name)
+    return CertificateRequest(key, request.public_bytes(serialization.Encoding.PEM), name)
 
 
 def joined(key: ec.EllipticCurvePrivateKey, chain: bytes) -> bytes:
@@ -107,7 +107,7 @@ def checked(pem: bytes, node: str) -> OwnCertificate:
 
 def placeholder(node: str) -> bytes:
     """A certificate that no client trusts, to answer probes until there is a trusted one."""
-    asked, now = ask_for(node), datetime.now(UTC)
+    asked, now = new_request(node), datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(_SUBJECT).issuer_name(_SUBJECT).public_key(asked.key.public_key())
     made = (
         builder.serial_number(x509.random_serial_number())

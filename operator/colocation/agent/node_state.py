@@ -22,7 +22,7 @@ from colocation.storage.root import DataRoot
 from .conversation import Conversation
 from .inventory_answers import Answers, Bell
 from .metrics import Metrics
-from .quotas import CloneReadBudget, Room, RunningReads, Turns
+from .quotas import CloneReadBudget, RunningReads, Turns, UploadRoom
 from .settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class NodeState:
         self.verifying = Threads("verify", VERIFY_THREADS)
         self.verifying_deeply = Threads("deep", MAX_DEEP_VERIFICATIONS)
         self.reporting = Threads("report", 1)
-        self.room = Room(settings.node, root, settings.disk_headroom_fraction)
+        self.room = UploadRoom(settings.node, root, settings.disk_headroom_fraction)
         self.uploads = Turns("uploads", MAX_UPLOADS_OF_ACCOUNT, MAX_WAITING_UPLOADS, UPLOAD_WAIT_SECONDS)
         self.uploads_to_namespace = Turns(
             "uploads", MAX_UPLOADS_TO_NAMESPACE, MAX_WAITING_TO_NAMESPACE, UPLOAD_WAIT_SECONDS

@@ -76,9 +76,9 @@ class Turns:
 
 
 class Reservation:
-    """Room reserved for one upload."""
+    """UploadRoom reserved for one upload."""
 
-    def __init__(self, room: "Room", namespace: str, content_bytes: int) -> None:
+    def __init__(self, room: "UploadRoom", namespace: str, content_bytes: int) -> None:
         self._room = room
         self._namespace = namespace
         self.left_bytes = content_bytes
@@ -97,7 +97,7 @@ class Reservation:
             del self._room.kept[self._namespace]
 
 
-class Room:
+class UploadRoom:
     """Disk room reserved for uploads: bytes that were announced and have not arrived yet. Used on the event loop only.
 
     ``kept``: bytes by namespace.

@@ -84,7 +84,7 @@ async def drop_bucket(request: TableRequest, bucket: str) -> web.Response:
     node, table = request.node, request.table
     body = await _collect_request(request.http)
     order = Order("drop", table, body.proof, body.manifests, int(bucket))
-    live = removal.Live(body.manifests, body.grace_seconds)
+    live = removal.LiveManifests(body.manifests, body.grace_seconds)
     return answer_of(
         await _perform(
             request, order, lambda: removal.delete_bucket(node.root, node.inventory, table, int(bucket), live)
@@ -97,7 +97,7 @@ async def collect(request: TableRequest) -> web.Response:
     node, table = request.node, request.table
     body = await _collect_request(request.http)
     order = Order("collect", table, body.proof, body.manifests)
-    live = removal.Live(body.manifests, body.grace_seconds)
+    live = removal.LiveManifests(body.manifests, body.grace_seconds)
     return answer_of(
         await _perform(request, order, lambda: removal.collect_garbage(node.root, node.inventory, table, live))
     )

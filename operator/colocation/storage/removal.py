@@ -21,7 +21,7 @@ from .root import DataRoot
 _log = logging.getLogger(__name__)
 
 
-class Live(NamedTuple):
+class LiveManifests(NamedTuple):
     """What a deletion depends on: the live manifests, and the grace for files that none of them names.
 
     ``manifests`` is never empty: without a live manifest nothing is known to be garbage. The grace counts from when
@@ -37,7 +37,7 @@ Published = Mapping[str, FileIdentity]
 """Files in the table's folder, by path."""
 
 
-def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket: int, live: Live) -> Removed:
+def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket: int, live: LiveManifests) -> Removed:
     """Delete data files of one bucket: those named by a live manifest that is held here, and those unnamed for the
     grace.
 
@@ -58,7 +58,7 @@ def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket
         return _remove(root, table, {path: one for path, one in of_bucket.items() if path in named or path in garbage})
 
 
-def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live: Live) -> Removed:
+def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live: LiveManifests) -> Removed:
     """Delete data files and manifests that no live manifest has named for the grace.
 
     Raises:
@@ -77,19 +77,19 @@ def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live
         return _remove(root, table, _garbage(root, inventory, table, unnamed, live, is_all=True))
 
 
-def _check_given(table: TablePath, live: Live) -> None:
+def _check_given(table: TablePath, live: LiveManifests) -> None:
     if not live.manifests:
         raise ManifestMissing(f"no live manifest of {table} is given, so nothing is known to be garbage; name them all")
 
 
-def _unnamed(here: Published, named: Collection[str], live: Live) -> Published:
+def _unnamed(here: Published, named: Collection[str], live: LiveManifests) -> Published:
     """Files that no live manifest names, without the live manifests themselves."""
     manifests = {manifest_path(sha256) for sha256 in live.manifests}
     return {path: identity for path, identity in here.items() if path not in named and path not in manifests}
 
 
 def _garbage(
-    root: DataRoot, inventory: Inventory, table: TablePath, unnamed: Published, live: Live, is_all: bool
+    root: DataRoot, inventory: Inventory, table: TablePath, unnamed: Published, live: LiveManifests, is_all: bool
 ) -> Published:
     """The files unnamed for the grace, without those that a younger manifest names.
 

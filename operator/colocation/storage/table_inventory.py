@@ -18,7 +18,7 @@ from .quarantine import quarantined, set_aside
 from .report import table_report
 from .root import DataRoot
 from .verification import UNREADABLE, content_of, hash_content, unlimited
-from .wanted import ManifestShelf, WantedFiles
+from .wanted import ManifestCache, WantedFiles
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class TableInventory:
         self._root = root
         self._lock = threading.Lock()
         self._contents = TableContents(root, table)
-        self._shelf = ManifestShelf(root, table, room)
+        self._manifests = ManifestCache(root, table, room)
         self._strays = room.strays if room else StrayFiles()
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
@@ -87,7 +87,7 @@ class TableInventory:
         with self._lock:
             distrusted, self._distrusted = self._distrusted, False
             if distrusted:
-                self._shelf.clear()
+                self._manifests.clear()
             changes = self._root.change_count(self.table)
             if distrusted or changes != self._changes_seen:
                 self._contents.refresh(sweep=distrusted)
@@ -135,7 +135,7 @@ class TableInventory:
     def close(self) -> None:
         """Give back the memory of a table that is gone; later callers take none again."""
         with self._lock:
-            self._shelf.close()
+            self._manifests.close()
             self._strays.count(self.table, 0)
             self._strays = StrayFiles()
             self._evaluations.clear()
@@ -143,16 +143,16 @@ class TableInventory:
     def wanted(self, manifest: str) -> WantedFiles | None:
         """The files of a manifest; None if it is not held or is damaged."""
         with self._lock:
-            return self._shelf.wanted(manifest)
+            return self._manifests.wanted(manifest)
 
     def expected_sha256(self, path: str) -> str | None:
         """The digest that a live manifest gives for a file, as far as known. Never waits."""
-        return self._shelf.expected_sha256(path)
+        return self._manifests.expected_sha256(path)
 
     def live_digests(self, path: str) -> frozenset[str] | None:
-        """See ``ManifestShelf.live_digests``; None also until the operator has asked about the table."""
+        """See ``ManifestCache.live_digests``; None also until the operator has asked about the table."""
         with self._lock:
-            return None if self._asked is None else self._shelf.live_digests(path)
+            return None if self._asked is None else self._manifests.live_digests(path)
 
     def distrust(self) -> None:
         """Stat every file and read the manifests at the next report, since a file's content was found changed."""
@@ -170,7 +170,7 @@ class TableInventory:
             return total
 
     def _count_strays(self) -> None:
-        self._strays.count(self.table, max(0, self._contents.count() - self._shelf.count_named()))
+        self._strays.count(self.table, max(0, self._contents.count() - self._manifests.count_named()))
 
     def unverified(self) -> tuple[str, ...]:
         """Data files whose content was not hashed yet, as of the last look."""
@@ -219,9 +219,9 @@ class TableInventory:
         return wanted
 
     def _evaluated(self, reference: TableReference) -> TableReport:
-        wanted = self._shelf.wanted(reference.manifest) if reference.manifest else None
+        wanted = self._manifests.wanted(reference.manifest) if reference.manifest else None
         retained = tuple(
-            files for files in map(self._shelf.wanted, reference.retained_manifests) if files is not None
+            files for files in map(self._manifests.wanted, reference.retained_manifests) if files is not None
         )
         evidence = _Evidence(self._contents.generation, wanted, retained, self._in_quarantine())
         known = self._evaluations.get(reference)
@@ -252,7 +252,7 @@ class TableInventory:
             if self._judged == now:
                 return 0
             held = self._contents.files().items()
-            damaged = [path for path, file in held if file.sha256 and self._shelf.calls_damaged(path, file.sha256)]
+            damaged = [path for path, file in held if file.sha256 and self._manifests.calls_damaged(path, file.sha256)]
         moved = 0
         with all_attempted() as attempt:
             for path in damaged:
@@ -267,7 +267,7 @@ class TableInventory:
         with self._root.lock_of(self.table):
             sha256 = self._content_now(path)
             with self._lock:
-                if sha256 is None or not self._shelf.calls_damaged(path, sha256):
+                if sha256 is None or not self._manifests.calls_damaged(path, sha256):
                     return False
             return set_aside(self._root, self.table, path)
 
@@ -300,7 +300,7 @@ class TableInventory:
             live = frozenset(reference.live_manifests)
             self._root.ages.forget(str(self.table), map(manifest_path, live - self._live))
             self._asked, self._live = reference, live
-            self._shelf.keep(self._live)
+            self._manifests.keep(self._live)
             self._forget_evaluations(reference)
 
     def _forget_evaluations(self, newest: TableReference) -> None:
@@ -308,7 +308,7 @@ class TableInventory:
         self._evaluations = {
             known: evaluation
             for known, evaluation in self._evaluations.items()
-            if known in (newest, self._asked) or (known.manifest in self._shelf and not known.retained_manifests)
+            if known in (newest, self._asked) or (known.manifest in self._manifests and not known.retained_manifests)
         }
 
 

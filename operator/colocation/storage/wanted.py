@@ -71,7 +71,7 @@ class _Known:
     files: WantedFiles | None
 
 
-class ManifestShelf:
+class ManifestCache:
     """The manifests of one table in memory: the live ones, and the few others that were used last.
 
     Only ``expected_sha256`` may be called by several threads at a time: reads of files call it and must not wait.

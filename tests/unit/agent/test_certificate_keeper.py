@@ -15,7 +15,7 @@ from cryptography import x509
 
 from colocation.agent.certificate_keeper import CertificateKeeper, NoCertificate
 from colocation.agent.metrics import Metrics
-from colocation.agent.node_certificate import CERTIFICATE_FILE, UnusableCertificate, ask_for, checked, joined
+from colocation.agent.node_certificate import CERTIFICATE_FILE, UnusableCertificate, checked, joined, new_request
 from colocation.agent.server import RunningAgent, running_agent
 from colocation.agent.settings import Settings
 from colocation.model.conditions import Reason
@@ -108,12 +108,12 @@ def _truncate(scene: Scene) -> None:
 
 def _mix(scene: Scene) -> None:
     chain = scene.file.read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
-    scene.file.write_bytes(joined(ask_for("node-1").key, chain[1] + chain[2]))
+    scene.file.write_bytes(joined(new_request("node-1").key, chain[1] + chain[2]))
 
 
 def _of_another_node(scene: Scene) -> None:
     other = Signer(scene.folder / "ca", "node-2")
-    asked = ask_for("node-2")
+    asked = new_request("node-2")
     scene.file.write_bytes(joined(asked.key, asyncio.run(other.certificate(asked))))
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from colocation.agent.conversation import (
     Conversation,
-    Here,
     Order,
+    OrderContext,
     Question,
     StaleOrder,
     StaleTerm,
@@ -31,16 +31,16 @@ ASKED = AskedTable(reference=REFERENCE, uid="uid", group_uid="group", map_versio
 PROOF = DeletionProof(
     instance="here", not_after_seconds=100.0, term=5, table_uid="uid", group_uid="group", map_version=7
 )
-HERE = Here("here", 100.0, Question("session", 1, 5, {str(TABLE): ASKED}))
+HERE = OrderContext("here", 100.0, Question("session", 1, 5, {str(TABLE): ASKED}))
 ORDER = Order("collect", TABLE, PROOF, LIVE, None)
 
 
-def asked(**changes: object) -> Here:
+def asked(**changes: object) -> OrderContext:
     """What an order is checked against if the newest question differs for the table."""
-    return Here("here", 100.0, Question("session", 1, 5, {str(TABLE): ASKED.model_copy(update=changes)}))
+    return OrderContext("here", 100.0, Question("session", 1, 5, {str(TABLE): ASKED.model_copy(update=changes)}))
 
 
-def referring(**changes: object) -> Here:
+def referring(**changes: object) -> OrderContext:
     """The same, with other manifests."""
     return asked(reference=REFERENCE.model_copy(update=changes))
 
@@ -55,10 +55,10 @@ def test_a_proof_that_holds_is_accepted(kind: str) -> None:
 @pytest.mark.parametrize(
     ("here", "problem"),
     [
-        pytest.param(Here("other", 100.0, HERE.question), "process 'here', and this is 'other'", id="restarted agent"),
-        pytest.param(Here("here", 100.5, HERE.question), "until 100.0 s of uptime, 0.5 s ago", id="too late"),
-        pytest.param(Here("here", 100.0, None), "not asked about any table", id="no question"),
-        pytest.param(Here("here", 100.0, Question("s", 1, 5)), "does not name shop/orders", id="not asked about"),
+        pytest.param(OrderContext("other", 100.0, HERE.question), "process 'here', and this is 'other'", id="restart"),
+        pytest.param(OrderContext("here", 100.5, HERE.question), "until 100.0 s of uptime, 0.5 s ago", id="too late"),
+        pytest.param(OrderContext("here", 100.0, None), "not asked about any table", id="no question"),
+        pytest.param(OrderContext("here", 100.0, Question("s", 1, 5)), "does not name shop/orders", id="unasked"),
         pytest.param(asked(uid="other"), "table uid 'uid', and the newest question has 'other'", id="table re-created"),
         pytest.param(asked(group_uid="other"), "group uid", id="table moved to another group"),
         pytest.param(asked(group_uid=None), "group uid", id="table left its group"),
@@ -69,7 +69,7 @@ def test_a_proof_that_holds_is_accepted(kind: str) -> None:
         pytest.param(referring(manifest=None, retained_manifests=()), "no manifest .* live", id="nothing is live"),
     ],
 )
-def test_each_part_of_a_proof_is_needed(kind: str, here: Here, problem: str) -> None:
+def test_each_part_of_a_proof_is_needed(kind: str, here: OrderContext, problem: str) -> None:
     """If one part does not hold, the order is void; the message names the part."""
     found = untrue_part(Order(kind, TABLE, PROOF, LIVE), here)
     assert found is not None
@@ -80,8 +80,8 @@ def test_a_wanted_folder_is_not_recycled() -> None:
     """The newest question decides, whatever was true when the order was given."""
     order = Order("recycle", TABLE, PROOF)
     assert "it is a table that is wanted" in (untrue_part(order, HERE) or "")
-    assert untrue_part(order, Here("here", 100.0, Question("session", 1, 5))) is None
-    assert untrue_part(order, Here("here", 100.0, None)) is not None
+    assert untrue_part(order, OrderContext("here", 100.0, Question("session", 1, 5))) is None
+    assert untrue_part(order, OrderContext("here", 100.0, None)) is not None
 
 
 def asked_conversation(conversation: Conversation, term: int = 1, number: int = 1, **changes: object) -> Conversation:

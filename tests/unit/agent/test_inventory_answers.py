@@ -130,7 +130,8 @@ class ConversationMachine(RuleBasedStateMachine):
     def drop(self, name: str, snapshot: int) -> None:
         """Drop a bucket."""
         table = TABLES[name][snapshot]
-        removal.delete_bucket(self.node.root, self.node.inventory, table.path, 0, removal.Live((table.manifest,), 60))
+        live = removal.LiveManifests((table.manifest,), 60)
+        removal.delete_bucket(self.node.root, self.node.inventory, table.path, 0, live)
 
     @rule(name=NAMES)
     def recycle(self, name: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agent.quotas import Room
+from colocation.agent.quotas import UploadRoom
 from colocation.agent.settings import Settings, settings_from
 from colocation.storage.errors import NoRoom
 from colocation.storage.root import DataRoot
@@ -30,7 +30,7 @@ def test_uploads_stop_before_the_kubelet_evicts(
     root = DataRoot(tmp_path, reserved_fraction=KUBELET_THRESHOLD)
     capacity_bytes, free_bytes = 1000 * GIB, int(1000 * GIB * free_fraction)
     disk_of(monkeypatch, capacity_bytes, free_bytes)
-    room = Room("node-1", root, 0.05)
+    room = UploadRoom("node-1", root, 0.05)
     taken_bytes = 0
     for content_bytes in (100 * GIB, 10 * GIB, GIB):
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cryptography import x509
 
-from colocation.agent.node_certificate import ask_for, checked, joined
+from colocation.agent.node_certificate import checked, joined, new_request
 from colocation.controller.authority import Authority
 from colocation.model.names import AGENT_SIGNER_NAME, LABEL_NODE_CERTIFICATES
 from colocation.state.parse import parse_agent
@@ -38,7 +38,7 @@ def test_the_operator_signs_with_the_charts_authority(render: Render, tmp_path: 
     objects = render()
     for key, value in one(objects, "Secret", SECRET)["data"].items():
         (tmp_path / key).write_bytes(base64.b64decode(value))
-    asked = ask_for("node-1")
+    asked = new_request("node-1")
     chain = Authority(tmp_path).issue(asked.request, "node-1", 86400, datetime.now(UTC))
     bundle = one(objects, "ConfigMap", "colocation-agent-ca")["data"]["ca.crt"].encode()
     assert checked(joined(asked.key, chain), "node-1").is_trusted(bundle)

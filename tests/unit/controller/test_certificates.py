@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from colocation.agent.node_certificate import ask_for
+from colocation.agent.node_certificate import new_request
 from colocation.common import logs
 from colocation.controller import certificates as module
 from colocation.controller.authority import Authority, AuthorityUnusable
@@ -41,7 +41,7 @@ class Server:
 
     def add(self, node: str, pod: str | None = None, user: str = ACCOUNT) -> str:
         """A request of a node's agent."""
-        asked = ask_for(node)
+        asked = new_request(node)
         pod = pod or f"agent-{node}"
         self.requests[asked.name] = {
             "metadata": {"name": asked.name, "uid": asked.name, "resourceVersion": "1"},
@@ -244,13 +244,13 @@ async def test_a_renewed_authority_signs_the_next_one(scene: Scene) -> None:
     make_authority(scene.folder / "other")
     (scene.folder / "tls.key").write_bytes((scene.folder / "other" / "tls.key").read_bytes())
     with pytest.raises(AuthorityUnusable, match="not that of its certificate"):
-        Authority(scene.folder).issue(ask_for("node-1").request, "node-1", 600, scene.now)
+        Authority(scene.folder).issue(new_request("node-1").request, "node-1", 600, scene.now)
 
 
 def test_a_certificate_is_never_an_authority(tmp_path: Path) -> None:
     """Whatever key asks: the extensions are ours."""
     make_authority(tmp_path)
-    pem = Authority(tmp_path).issue(ask_for("node-1").request, "node-1", 600, datetime.now(UTC))
+    pem = Authority(tmp_path).issue(new_request("node-1").request, "node-1", 600, datetime.now(UTC))
     found = x509.load_pem_x509_certificate(pem)
     usage = found.extensions.get_extension_for_class(x509.KeyUsage).value
     assert (usage.digital_signature, usage.key_cert_sign, usage.crl_sign) == (True, False, False)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.agent.node_certificate import ask_for
+from colocation.agent.node_certificate import new_request
 from colocation.model.credentials import ORGANIZATION, USAGES, certificate_names
 from colocation.model.names import AGENT_SIGNER_NAME
 from colocation.reconcile.certificates import CertificatePolicy, judge
@@ -39,7 +39,7 @@ GOOD = CertificateRequest(
     signer=AGENT_SIGNER_NAME,
     user=ACCOUNT,
     extra={POD_NAME: ("agent-node-1",), POD_UID: ("uid-node-1",), NODE_NAME: ("node-1",)},
-    pem=ask_for("node-1").request,
+    pem=new_request("node-1").request,
     usages=USAGES,
     lifetime_seconds=7_776_000,
     is_approved=False,
@@ -81,7 +81,7 @@ def forged() -> bytes:
 OWN, SHARED = certificate_names("node-1")
 
 REFUSED_PEMS: dict[str, Callable[[], bytes]] = {
-    "another node's name": lambda: ask_for("node-2").request,
+    "another node's name": lambda: new_request("node-2").request,
     "one name more": lambda: pem(*dns(OWN, SHARED, "node-2.colocation-agent")),
     "one name twice": lambda: pem(*dns(OWN, OWN, SHARED)),
     "one name less": lambda: pem(*dns(SHARED)),
@@ -102,7 +102,7 @@ REFUSED_PEMS: dict[str, Callable[[], bytes]] = {
     "another kind of key": lambda: pem(key=rsa.generate_private_key(65537, 2048)),
     "a key without a hash": lambda: pem(key=ed25519.Ed25519PrivateKey.generate()),
     "a forged signature": forged,
-    "two requests": lambda: pem() + ask_for("node-2").request,
+    "two requests": lambda: pem() + new_request("node-2").request,
     "a key beside it": lambda: pem() + b"-----BEGIN EC PRIVATE KEY-----\n",
     "too long": lambda: pem() + b"\n" * (1 << 14),
     "nothing": lambda: b"",

@@ -21,7 +21,7 @@ from .tables import data_path, make_table, on_disk, publish, publish_table
 ANOTHER_USER = 12345
 TABLE = make_table({data_path(bucket): b"content" for bucket in range(2)})
 VICTIM = make_table({data_path(bucket): b"content" for bucket in range(2)}, namespace="bank")
-LIVE = removal.Live(("e" * 64,), grace_seconds=0)
+LIVE = removal.LiveManifests(("e" * 64,), grace_seconds=0)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders to another user")
 
 

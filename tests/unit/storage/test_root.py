@@ -8,7 +8,7 @@ from colocation.model.table_manifest import manifest_path
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath
 from colocation.storage.recycling import recycle
-from colocation.storage.removal import Live, collect_garbage
+from colocation.storage.removal import LiveManifests, collect_garbage
 from colocation.storage.root import DataRoot
 
 from .tables import make_table, publish_table
@@ -51,7 +51,7 @@ def test_a_recycled_table_leaves_no_counts_and_no_ages(root: DataRoot) -> None:
     inventory, table, other = Inventory(root), make_table({}), make_table({}, snapshot=2)
     publish_table(root, table)
     publish_table(root, other)
-    collect_garbage(root, inventory, table.path, Live((table.manifest,), 100))
+    collect_garbage(root, inventory, table.path, LiveManifests((table.manifest,), 100))
     assert root.change_count(table.path) > 0
     assert root.ledger.sightings(str(table.path)).keys() == {manifest_path(other.manifest)}
     recycle(root, inventory, table.path, 100)

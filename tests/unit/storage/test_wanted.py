@@ -13,7 +13,7 @@ from colocation.storage import wanted
 from colocation.storage.memory_limits import BYTES_OF_A_FILE, SHARES, ManifestRoom
 from colocation.storage.root import DataRoot
 from colocation.storage.table_inventory import TableInventory
-from colocation.storage.wanted import ManifestShelf, files_of_bucket
+from colocation.storage.wanted import ManifestCache, files_of_bucket
 from tests.support.manifests import compressed, join_frames
 
 from .tables import data_path, make_table, on_disk, publish, publish_table, sha256_hex
@@ -47,7 +47,7 @@ def test_a_manifest_that_is_not_understood_counts_as_missing(
 ) -> None:
     """Its files are unknown: nothing is garbage or complete because of it."""
     sha256 = published(root, change)
-    found = ManifestShelf(root, TABLE.path).wanted(sha256)
+    found = ManifestCache(root, TABLE.path).wanted(sha256)
     assert (found is not None) is is_understood
     assert found is None or set(found) == {PATH, OTHER}
 
@@ -74,7 +74,7 @@ def test_a_manifest_that_is_too_long_is_not_read(root: DataRoot, monkeypatch: py
     """Any loader may have put it there; it would take the agent's memory."""
     publish_table(root, TABLE)
     monkeypatch.setattr("colocation.storage.wanted.MAX_MANIFEST_BYTES", len(TABLE.stored) - 1)
-    assert ManifestShelf(root, TABLE.path).wanted(TABLE.manifest) is None
+    assert ManifestCache(root, TABLE.path).wanted(TABLE.manifest) is None
 
 
 def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -88,18 +88,18 @@ def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_manifest_that_is_not_understood_is_read_once(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread makes all reports, and a tenant's manifest must not keep it busy."""
     sha256 = published(root, lambda manifest: manifest.pop("files"))
-    read, shelf = reads_of(monkeypatch), ManifestShelf(root, TABLE.path)
-    assert [shelf.wanted(sha256) for _ in range(3)] == [None] * 3
+    read, manifests = reads_of(monkeypatch), ManifestCache(root, TABLE.path)
+    assert [manifests.wanted(sha256) for _ in range(3)] == [None] * 3
     assert read == [sha256]
 
 
 def test_only_live_manifests_and_the_newest_others_stay_in_memory(root: DataRoot) -> None:
     """A loader can have any number of them verified, also in folders of no table."""
-    shelf = ManifestShelf(root, TABLE.path)
+    manifests = ManifestCache(root, TABLE.path)
     made = [published(root, lambda manifest, number=number: manifest.update(snapshotId=number)) for number in range(9)]
-    shelf.keep(made[:2])
-    assert all(shelf.wanted(sha256) for sha256 in made)
-    assert [sha256 for sha256 in made if sha256 in shelf] == [*made[:2], *made[-wanted.SPARE_MANIFESTS :]]
+    manifests.keep(made[:2])
+    assert all(manifests.wanted(sha256) for sha256 in made)
+    assert [sha256 for sha256 in made if sha256 in manifests] == [*made[:2], *made[-wanted.SPARE_MANIFESTS :]]
 
 
 def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,7 +113,7 @@ def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: p
     shelves = {}
     for table in (large, more, small):
         publish(root, table.path, manifest_path(table.manifest), table.stored)
-        shelves[table.path.table] = ManifestShelf(root, table.path, memory)
+        shelves[table.path.table] = ManifestCache(root, table.path, memory)
     assert len(shelves["large"].wanted(large.manifest)) == 32
     assert shelves["more"].wanted(more.manifest) is None
     assert "names 4 files, for which this agent has no memory left" in caplog.text
@@ -134,12 +134,12 @@ def test_memory_is_released(root: DataRoot) -> None:
         assert inventory.wanted(table.manifest) is not None
         inventory.close()
         assert inventory.wanted(table.manifest) is None
-    shelf = ManifestShelf(root, TABLE.path, ManifestRoom(5 * BYTES_OF_A_FILE))
+    manifests = ManifestCache(root, TABLE.path, ManifestRoom(5 * BYTES_OF_A_FILE))
     made = [published(root, lambda manifest, number=number: manifest.update(snapshotId=number)) for number in range(4)]
     for sha256 in made:
-        assert shelf.wanted(sha256) is not None
-        shelf.keep({sha256})
-        assert [one for one in made if one in shelf] == [sha256]
+        assert manifests.wanted(sha256) is not None
+        manifests.keep({sha256})
+        assert [one for one in made if one in manifests] == [sha256]
 
 
 @pytest.mark.parametrize("text", ["", "../../x", "A" * 64, "0" * 63])
@@ -147,7 +147,7 @@ def test_a_wrong_digest_names_no_manifest(
     root: DataRoot, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     """A tenant may write anything into a status: it is not looked up, and not logged again and again."""
-    assert ManifestShelf(root, TABLE.path).wanted(text) is None
+    assert ManifestCache(root, TABLE.path).wanted(text) is None
     assert caplog.records == []
 
 
@@ -165,22 +165,22 @@ def test_a_wrong_digest_names_no_manifest(
 def test_when_a_file_is_damaged(root: DataRoot, path: str, sha256: str, live: bool, is_damaged: bool) -> None:
     """Only by a manifest that the operator calls live, or by a name that is a digest."""
     publish_table(root, TABLE)
-    shelf = ManifestShelf(root, TABLE.path)
-    shelf.keep({TABLE.manifest} if live else set())
-    assert shelf.wanted(TABLE.manifest)
-    assert shelf.calls_damaged(path, sha256) is is_damaged
+    manifests = ManifestCache(root, TABLE.path)
+    manifests.keep({TABLE.manifest} if live else set())
+    assert manifests.wanted(TABLE.manifest)
+    assert manifests.calls_damaged(path, sha256) is is_damaged
 
 
 def test_a_manifest_that_is_not_live_defines_no_content(root: DataRoot) -> None:
     """An account that may only put files can put and verify a manifest, too; others' files stay as they are."""
     publish_table(root, TABLE)
-    shelf = ManifestShelf(root, TABLE.path)
-    shelf.keep({TABLE.manifest})
+    manifests = ManifestCache(root, TABLE.path)
+    manifests.keep({TABLE.manifest})
     foreign = make_table({PATH: b"foreign", data_path(2): b"new"}, snapshot=2)
     publish(root, TABLE.path, manifest_path(foreign.manifest), foreign.stored)
-    assert shelf.wanted(TABLE.manifest) and shelf.wanted(foreign.manifest)
-    assert shelf.expected_sha256(PATH) == sha256_hex(b"12345")
-    assert shelf.expected_sha256(data_path(2)) is None
-    assert shelf.calls_damaged(PATH, sha256_hex(b"foreign"))
-    shelf.keep({foreign.manifest})
-    assert shelf.wanted(foreign.manifest) and shelf.expected_sha256(data_path(2)) == sha256_hex(b"new")
+    assert manifests.wanted(TABLE.manifest) and manifests.wanted(foreign.manifest)
+    assert manifests.expected_sha256(PATH) == sha256_hex(b"12345")
+    assert manifests.expected_sha256(data_path(2)) is None
+    assert manifests.calls_damaged(PATH, sha256_hex(b"foreign"))
+    manifests.keep({foreign.manifest})
+    assert manifests.wanted(foreign.manifest) and manifests.expected_sha256(data_path(2)) == sha256_hex(b"new")
