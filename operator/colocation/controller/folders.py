@@ -10,12 +10,11 @@ from ..model.agent import ManifestSummary, TableReport
 from ..model.table import TableSnapshot
 from ..reconcile.deletion import is_whole
 from ..reconcile.recovery import takes_files
-from ..state.held import TableReports
-from ..state.index import TableIndex
-from ..state.membership import memberships
+from ..state.assemble import assemble
 from ..state.objects import ObservedTable
 from ..state.observation import Observation
-from ..state.recycled import as_recovered, record_of, recycled_records
+from ..state.recycled import recycled_records
+from ..state.views import ClusterView, TableView
 
 MAX_VERIFIED = 5
 """Of a folder the newest snapshots are verified, up to the first that is whole."""
@@ -53,10 +52,10 @@ def folder_paths(observation: Observation, etcd_restored: bool = False) -> dict[
     known = set(own)
     for record, _ in recycled_records(observation.groups).values():
         known.update(f"{record.namespace}/{directory}" for directory in record.directories)
-    index = TableIndex(observation, memberships(observation))
+    cluster = assemble(observation)
     found: dict[str, dict[str, str]] = {}
     for node, url, view, report in observation.answering:
-        if not takes_files(index, node):
+        if not takes_files(cluster, node):
             continue
         lost = {*report.unknown_directories, *report.recycled_directories} - known
         held = (f"{namespace}/{directory}" for namespace, directory in view.tables)
@@ -73,21 +72,21 @@ def _is_adopting(table: ObservedTable) -> bool:
 def tables_named(observation: Observation, folders: Iterable[TableFolder]) -> tuple[NamedTable, ...]:
     """The tables of the folders' names."""
     names = {(one.namespace, one.table) for one in folders}
-    tables = [one for one in observation.tables if (one.identity.namespace, one.identity.name) in names]
-    index, reports = TableIndex(observation, memberships(observation)), TableReports(observation)
-    return tuple(_named(index, reports, one) for one in tables)
+    cluster = assemble(observation)
+    identities = ((view, view.table.identity) for view in cluster.tables.values())
+    return tuple(_named(view, cluster) for view, one in identities if (one.namespace, one.name) in names)
 
 
-def _named(index: TableIndex, reports: TableReports, table: ObservedTable) -> NamedTable:
-    record = record_of(table, index.records) if table.is_recovering else None
-    wanted = as_recovered(table, record[0]) if record else table
+def _named(view: TableView, cluster: ClusterView) -> NamedTable:
+    table, files = view.table, view.recovered_files if view.table.is_recovering else view.files
+    snapshot = files.table.status.snapshot
     return NamedTable(
         namespace=table.identity.namespace,
         name=table.identity.name,
         directory=table.directory,
         columns=table.spec.columns if table.spec else (),
-        snapshot=wanted.status.snapshot,
-        is_whole=wanted.status.snapshot is not None and is_whole(index, reports, wanted),
+        snapshot=snapshot,
+        is_whole=snapshot is not None and is_whole(files, cluster.disks_missing),
         adopts=table.adopts,
     )
 

@@ -19,11 +19,12 @@ from ..reconcile.actions import (
     CreateDataClaim,
     CreateDataVolume,
     PostEvent,
+    Scope,
     WriteConfigMap,
     WriteGroupStatus,
 )
 from ..reconcile.deadlines import next_deadline
-from ..reconcile.decide import Decision, Scope, decide
+from ..reconcile.decide import Decision, decide
 from ..reconcile.evidence import Evidence
 from ..state.memo import Memo
 from ..state.objects import RefusedFiles

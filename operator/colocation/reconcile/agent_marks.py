@@ -7,31 +7,18 @@ elsewhere, as after a drain. Marks are on pods, as the operator changes nothing 
 A pod that has the annotation and not our label was annotated by somebody else, and is left alone.
 """
 
-from collections.abc import Collection, Iterable
-
-from ..state.objects import ObservedAgent, ObservedNode
+from ..state.objects import ObservedAgent
 from .actions import MarkAgent
+from .node_labels import Marked
 
 
-def mark_actions(
-    agents: Iterable[ObservedAgent],
-    nodes: Iterable[ObservedNode],
-    wanted: Iterable[Collection[str]],
-    undecided: Collection[str],
-) -> tuple[MarkAgent, ...]:
-    """What differs, pod by pod.
-
-    Args:
-        agents: the agents' pods.
-        nodes: as they are; their labels tell of groups about which nothing is known in this pass.
-        wanted: the nodes of each group that is decided about.
-        undecided: labels of the other groups.
-    """
-    remembered = {node.name for node in nodes if not node.group_labels.keys().isdisjoint(undecided)}
-    holding = remembered.union(*wanted)
+def mark_actions(marked: Marked) -> tuple[MarkAgent, ...]:
+    """What differs, pod by pod. Of groups that are not decided about, the labels of nodes tell."""
+    remembered = {node.name for node in marked.nodes if not node.group_labels.keys().isdisjoint(marked.undecided)}
+    holding = remembered.union(*marked.wanted.values())
     return tuple(
         MarkAgent(agent.namespace, agent.name, agent.uid, agent.node, agent.node in holding)
-        for agent in agents
+        for agent in marked.agents
         if not _is_right(agent, agent.node in holding)
     )
 

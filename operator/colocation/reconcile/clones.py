@@ -1,6 +1,6 @@
 """Decides which clone Jobs to start and to remove, from the plan."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from ..manifests.clone_job import clone_job_name
@@ -9,9 +9,9 @@ from ..model.clone import CloneSource, CloneSpec, fitting
 from ..model.names import GROUP_KIND
 from ..model.plan import Move
 from ..model.snapshot import Clone, Limits, Node, Snapshot
+from ..state.agent_view import AgentView
 from ..state.clone_jobs import is_settled, overdue_cause
 from ..state.failing_targets import EndedClone
-from ..state.index import TableIndex
 from ..state.objects import ObservedCloneJob, ObservedGroup
 from ..state.observation import Observation
 from .actions import Action, PostEvent, RemoveClone, StartClone
@@ -21,13 +21,13 @@ COUNTING_GRACE = timedelta(seconds=60)
 """So long a Job that is given up waits for its group's status to count it."""
 
 
-def clone_actions(index: TableIndex, snapshot: Snapshot, facts: GroupFacts) -> Iterator[Action]:
+def clone_actions(facts: GroupFacts, snapshot: Snapshot, agents: Observation) -> Iterator[Action]:
     """End the Jobs that are not wanted or have ended, start those that the plan starts."""
-    observation = index.observation
+    now = snapshot.now
     cancelled = {_job_name(facts, snapshot.clones[number]) for number in facts.plan.cancel}
-    jobs = {job.identity.name: job for job in facts.jobs}
+    jobs = {job.identity.name: job for job in facts.view.jobs}
     for name, job in jobs.items():
-        is_over = is_settled(job, facts.state, observation.now) or is_given_up(job, facts.group, index, snapshot.limits)
+        is_over = is_settled(job, facts.state, now) or is_given_up(job, facts.group, now, snapshot.limits)
         if name in cancelled or is_over:
             yield RemoveClone(job.identity)
     yield from _ended_events(facts)
@@ -36,7 +36,7 @@ def clone_actions(index: TableIndex, snapshot: Snapshot, facts: GroupFacts) -> I
         name = clone_job_name(facts.group.identity.uid, move.bucket, move.to)
         last = jobs.get(name)
         if last is None or last.phase == "failed":
-            yield from _start(index, snapshot, facts, move, last)
+            yield from _start(facts, move, last, snapshot, agents)
 
 
 def ends_of(jobs: Iterable[ObservedCloneJob], now: datetime, limits: Limits) -> dict[str, EndedClone]:
@@ -51,12 +51,11 @@ def ends_of(jobs: Iterable[ObservedCloneJob], now: datetime, limits: Limits) -> 
     return ends
 
 
-def is_given_up(job: ObservedCloneJob, group: ObservedGroup, index: TableIndex, limits: Limits) -> bool:
+def is_given_up(job: ObservedCloneJob, group: ObservedGroup, now: datetime, limits: Limits) -> bool:
     """Whether to end a Job that does not begin or does not advance: once its group has counted that as a failure.
 
     A status that cannot be written delays that for a moment only.
     """
-    now = index.observation.now
     if overdue_cause(job, now, limits.clone_deadline_seconds) is None:
         return False
     is_counted = group.status.clones is not None and job.identity.uid in group.status.clones.counted
@@ -68,11 +67,11 @@ def _job_name(facts: GroupFacts, clone: Clone) -> str:
 
 
 def _start(
-    index: TableIndex, snapshot: Snapshot, facts: GroupFacts, move: Move, last: ObservedCloneJob | None
+    facts: GroupFacts, move: Move, last: ObservedCloneJob | None, snapshot: Snapshot, agents: Observation
 ) -> Iterator[Action]:
     failures = last.failures if last else 0
-    tables = _tables(index, facts, move)
-    sources = _sources(index.observation, snapshot, facts, move, failures, tables)
+    tables = _tables(facts, move, agents)
+    sources = _sources(facts, move, failures, tables, snapshot, agents)
     if not sources:
         return  # the sources' agents have no address at the moment
     bandwidth = snapshot.limits.clone_bandwidth
@@ -83,7 +82,7 @@ def _start(
         target=move.to,
         tables=tables,
         sources=sources,
-        max_bandwidth_mib_per_second=bandwidth.of_clone(facts.spec.balancing),
+        max_bandwidth_mib_per_second=bandwidth.of_clone(facts.state.spec.balancing),
         max_node_bandwidth_mib_per_second=bandwidth.per_node_mib_per_second,
         disk_id=next((node.disk_id for node in snapshot.nodes if node.name == move.to), ""),
     )
@@ -97,11 +96,11 @@ def _start(
     yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", "CloneStarted", message)
 
 
-def _tables(index: TableIndex, facts: GroupFacts, move: Move) -> tuple[TableReference, ...]:
-    """All that the bucket is to have, those first that the target lacks: a Job may be told of a part of them only."""
-    view = index.observation.agent_views.get(move.to)
-    reports = view.tables if view else {}
-    wanted = [one for table in index.sound(facts.tables) if (one := index.reference(table)).manifest]
+def _tables(facts: GroupFacts, move: Move, agents: Observation) -> tuple[TableReference, ...]:
+    """All that the bucket is to have, those first that the target lacks: a Job may get only a part of them."""
+    agent = agents.agent_views.get(move.to)
+    reports = agent.tables if agent else {}
+    wanted = [one for view in facts.view.sound if (one := view.reference).manifest]
 
     def is_there(one: TableReference) -> bool:
         report = reports.get((one.namespace, one.directory))
@@ -112,23 +111,23 @@ def _tables(index: TableIndex, facts: GroupFacts, move: Move) -> tuple[TableRefe
 
 
 def _sources(
-    observation: Observation,
-    snapshot: Snapshot,
     facts: GroupFacts,
     move: Move,
     failures: int,
     tables: Iterable[TableReference],
+    snapshot: Snapshot,
+    agents: Observation,
 ) -> tuple[CloneSource, ...]:
     """Ready nodes that hold the bucket: complete ones first, the least busy of them first; then those that have
     manifests which none of these has.
 
     After a failure the order is turned, so that the next attempt begins with another replica.
     """
-    urls = observation.readers_urls
+    urls = agents.readers_urls
 
     def rank(node: Node) -> tuple[bool, int, str]:
-        view = observation.agent_views.get(node.name)
-        transfers = view.report.active_transfers if view and view.report else 0
+        agent = agents.agent_views.get(node.name)
+        transfers = agent.report.active_transfers if agent and agent.report else 0
         return facts.state.held[node.name][move.bucket] != "complete", transfers, node.name
 
     holders = [
@@ -136,7 +135,7 @@ def _sources(
         for node in snapshot.nodes
         if node.ready and node.name != move.to and move.bucket in facts.state.held.get(node.name, {})
     ]
-    shared = observation.shared_certificate_nodes
+    shared = agents.shared_certificate_nodes
 
     def sources_on(nodes: Iterable[str]) -> list[CloneSource]:
         found = ((node, urls.get(node)) for node in nodes)
@@ -146,19 +145,17 @@ def _sources(
     if not sources:
         return ()
     others = [node.name for node in snapshot.nodes if node.ready and node not in holders and node.name != move.to]
-    more = sources_on(_givers_of_manifests(observation, [one.node for one in sources], others, tables))
+    more = sources_on(_givers_of_manifests(agents.agent_views, [one.node for one in sources], others, tables))
     turn = failures % len(sources)
     return (*sources[turn:], *sources[:turn], *more)
 
 
 def _givers_of_manifests(
-    observation: Observation, holders: Iterable[str], others: Iterable[str], tables: Iterable[TableReference]
+    views: Mapping[str, AgentView], holders: Iterable[str], others: Iterable[str], tables: Iterable[TableReference]
 ) -> list[str]:
     """One of the others for each manifest that no holder has: a node that was away at a load which touched none of its
     buckets lacks that manifest, and nothing is missing there.
     """
-    views = observation.agent_views
-
     def has(node: str, table: TableReference) -> bool:
         report = views[node].tables.get((table.namespace, table.directory)) if node in views else None
         return report is not None and report.manifest_present and report.manifest == table.manifest
@@ -170,8 +167,8 @@ def _givers_of_manifests(
 
 
 def _ended_events(facts: GroupFacts) -> Iterator[Action]:
-    """Told once, by the same count that the status keeps."""
-    for job in facts.jobs:
+    """One Event for each end, by the same count that the status keeps."""
+    for job in facts.view.jobs:
         end = facts.new_ends.get(job.identity.uid)
         where = f"bucket {job.bucket} to node {job.target}"
         if end and end.cause is None:

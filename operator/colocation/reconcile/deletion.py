@@ -1,114 +1,112 @@
 """Decides what is deleted, and when: only what is not wanted any more, and only once that is safe."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 from ..model.plan import Drop
 from ..state.agent_view import AgentView, TableKey
 from ..state.clone_jobs import group_uids, is_current
-from ..state.held import TableReports, holds_any, nodes_without_retained
-from ..state.index import TableIndex
-from ..state.membership import GroupKey
+from ..state.held import TableFiles
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.parse import parse_time
+from ..state.placement import GroupKey
+from ..state.views import ClusterView, TableView
 from .actions import CollectGarbage, DeleteGroup, DropBucket, RemoveClone, TableDrop
 from .group_status import GroupFacts
 from .proofs import proof_of_table
 
+Leftover = tuple[str, TableView]
+"""A node that has files of a table without its committed manifest: it cannot tell which of them are garbage."""
 
-def drop_actions(
-    index: TableIndex, reports: TableReports, facts: GroupFacts, grace_seconds: int
-) -> Iterator[DropBucket]:
+
+def drop_actions(facts: GroupFacts, agents: Observation, grace_seconds: int) -> Iterator[DropBucket]:
     """Delete the replicas that the plan calls safe to delete, against the map as it is now."""
     map_version = facts.group.status.map_version
     if map_version is None:
         return
-    observation = index.observation
-    urls = observation.agent_urls
-    leaving = {member.uid for member in (*facts.members, *facts.group.status.members) if member.leaving}
-    staying = [table for table in facts.tables if table.identity.uid not in leaving]
+    leaving = _leaving(facts)
+    staying = [view for view in facts.view.tables if view.uid not in leaving]
     for drop in facts.plan.drops:
-        url = urls.get(drop.node)
-        if url is None or (leaving and not holds_any(reports, staying, drop.node, drop.bucket)):
-            continue  # what lies there is of tables that are on their way to another group
-        tables = tuple(_table_drops(index, facts.group, staying, drop.node))
-        if tables and not _holds_last_retained(observation, reports, facts, drop):
+        url = agents.agent_urls.get(drop.node)
+        if url is None or (leaving and not any(view.files.holds_any(drop.node, drop.bucket) for view in staying)):
+            continue  # the files there are of tables that are on their way to another group
+        tables = tuple(_table_drops(facts.group, staying, drop.node, agents))
+        if tables and not _holds_last_retained(facts, drop):
             yield DropBucket(facts.group.identity, map_version, drop.node, url, drop.bucket, tables, grace_seconds)
 
 
+def _leaving(facts: GroupFacts) -> set[str]:
+    """Uids of the tables that move to another group, by the group's status before or after this pass."""
+    return {member.uid for member in (*facts.members, *facts.group.status.members) if member.leaving}
+
+
 def _table_drops(
-    index: TableIndex, group: ObservedGroup, tables: Iterable[ObservedTable], node: str
+    group: ObservedGroup, tables: Iterable[TableView], node: str, agents: Observation
 ) -> Iterator[TableDrop]:
     """Those of which the node has something, and which its agent knows to be placed by the map as it is now."""
-    view = index.observation.agent_views.get(node, AgentView())
+    agent = agents.agent_views.get(node, AgentView())
     epoch = (group.identity.uid, group.status.map_version)
-    for table in tables:
-        key, manifests = (table.identity.namespace, table.directory), index.live_manifests(table)
-        proof = proof_of_table(index.observation, view, table)
-        if manifests and proof and key in view.tables and (proof.group_uid, proof.map_version) == epoch:
-            yield TableDrop(*key, manifests, proof)
+    for view in tables:
+        manifests, proof = view.live_manifests, proof_of_table(agents, agent, view.table)
+        if manifests and proof and view.key in agent.tables and (proof.group_uid, proof.map_version) == epoch:
+            yield TableDrop(*view.key, manifests, proof)
 
 
-def _holds_last_retained(observation: Observation, reports: TableReports, facts: GroupFacts, drop: Drop) -> bool:
+def _holds_last_retained(facts: GroupFacts, drop: Drop) -> bool:
     """Whether no node of the map has what the node has of retained snapshots: a move must not lose them."""
     row = facts.state.map[drop.bucket] if facts.state.map and drop.bucket < len(facts.state.map) else ()
-    for table in facts.tables:
-        without = nodes_without_retained(observation, reports, table).get(drop.bucket, frozenset())
+    for view in facts.view.tables:
+        without = view.files.nodes_without_retained.get(drop.bucket, frozenset())
         if row and without and drop.node not in without and without.issuperset(row):
             return True
     return False
 
 
-Leftover = tuple[str, ObservedTable]
-"""A node that has files of a table, and not its committed manifest: it cannot tell which of them are garbage."""
-
-
-def leftovers(index: TableIndex) -> Mapping[GroupKey, list[Leftover]]:
+def leftovers(cluster: ClusterView) -> dict[GroupKey, list[Leftover]]:
     """By the group that places the table."""
-    places, found = index.membership.places, dict[GroupKey, list[Leftover]]()
-    for node, view in index.observation.agent_views.items():
-        for key, report in view.tables.items():
+    found = dict[GroupKey, list[Leftover]]()
+    for node, agent in cluster.observation.agent_views.items():
+        for key, report in agent.tables.items():
             has_files = report.surplus_bytes > 0 or report.unnamed_buckets
-            table = index.by_folder.get(key) if has_files and not report.manifest_present else None
-            if table is not None and table.identity.uid in places:
-                found.setdefault(places[table.identity.uid], []).append((node, table))
+            view = cluster.by_folder.get(key) if has_files and not report.manifest_present else None
+            if view is not None and view.group is not None:
+                found.setdefault(view.group.key, []).append((node, view))
     return found
 
 
 def leftover_drops(
-    index: TableIndex, facts: GroupFacts, found: Iterable[Leftover], ready: Collection[str], grace_seconds: int
+    facts: GroupFacts, found: Iterable[Leftover], ready: Collection[str], cluster: ClusterView, grace_seconds: int
 ) -> Iterator[DropBucket]:
-    """Delete what lies on nodes that the map does not name any more, of buckets that the map's nodes have whole.
+    """Delete what is stored on nodes that the map does not name any more, of buckets that the map's nodes have whole.
 
-    Not of a table that is being brought back: its files lie where the dropped table's map had them. Not of a disk that
-    nobody accepted: what lies there was never looked through.
+    Not of a table that is being brought back: its files are where the dropped table's map had them. Not of a disk that
+    was not accepted: what is stored there was never looked through.
     """
     rows, map_version = facts.group.status.backends_per_bucket_seq or (), facts.group.status.map_version
     named = {node for row in rows for node in row} | {move.to for move in facts.plan.moves}
-    named |= {job.target for job in facts.jobs}
-    leaving = {member.uid for member in (*facts.members, *facts.group.status.members) if member.leaving}
-    for node, table in found:
-        url = index.observation.agent_urls.get(node)
-        if map_version is None or url is None or node in named or table.identity.uid in leaving:
+    named |= {job.target for job in facts.view.jobs}
+    leaving, agents = _leaving(facts), cluster.observation
+    for node, view in found:
+        url = agents.agent_urls.get(node)
+        if map_version is None or url is None or node in named or view.uid in leaving:
             continue
-        if node in index.disks_missing or not _is_settled(index.observation, table, grace_seconds):
+        if node in cluster.disks_missing or not _is_settled(view.table, agents.now, grace_seconds):
             continue
-        drops = tuple(_table_drops(index, facts.group, (table,), node))
+        drops = tuple(_table_drops(facts.group, (view,), node, agents))
         for bucket, row in enumerate(rows):
-            if drops and all(one in ready and _has_all(index, facts, table, one, bucket) for one in row):
+            if drops and all(one in ready and _has_all(facts, view, one, bucket, agents) for one in row):
                 yield DropBucket(facts.group.identity, map_version, node, url, bucket, drops, grace_seconds)
 
 
-def _has_all(index: TableIndex, facts: GroupFacts, table: ObservedTable, node: str, bucket: int) -> bool:
+def _has_all(facts: GroupFacts, view: TableView, node: str, bucket: int, agents: Observation) -> bool:
     """Whether a node of the map has the bucket whole, with what retained snapshots have of the table."""
-    view = index.observation.agent_views.get(node, AgentView())
-    report = view.tables.get((table.identity.namespace, table.directory))
+    report = agents.agent_views.get(node, AgentView()).tables.get(view.key)
     if report is None or not report.manifest_present or not report.retained_present:
         return False
     state = facts.state
-    is_whole = not state.bytes_of(bucket) or state.held.get(node, {}).get(bucket) == "complete"
-    return is_whole and bucket not in report.retained_missing
+    is_complete = not state.bytes_of(bucket) or state.held.get(node, {}).get(bucket) == "complete"
+    return is_complete and bucket not in report.retained_missing
 
 
 def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:
@@ -126,61 +124,60 @@ def stray_clones(observation: Observation) -> Iterator[RemoveClone]:
             yield RemoveClone(job.identity)
 
 
-def collect_actions(index: TableIndex, reports: TableReports, grace_seconds: int) -> Iterator[CollectGarbage]:
+def collect_actions(cluster: ClusterView, grace_seconds: int) -> Iterator[CollectGarbage]:
     """Files that no live manifest names: left by loads that did not commit, or by snapshots that are replaced.
 
     Safety: of a table whose live snapshot is not whole on the nodes that answer, nothing is collected. After a restore
     of etcd to an older copy, what looks like garbage may be all that is left of the table.
     """
-    observation = index.observation
-    for key, nodes in _garbage(index).items():
-        table = index.by_folder[key]
-        manifests = index.live_manifests(table)
-        if not (manifests and _is_settled(observation, table, grace_seconds) and is_whole(index, reports, table)):
+    seen = cluster.observation
+    for key, nodes in _garbage(cluster).items():
+        view = cluster.by_folder[key]
+        manifests = view.live_manifests
+        is_settled = manifests and _is_settled(view.table, seen.now, grace_seconds)
+        if not (is_settled and is_whole(view.files, cluster.disks_missing)):
             continue
         for node, url in nodes:
-            view = observation.agent_views[node]
-            proof = proof_of_table(observation, view, table)
-            if proof and view.asked[key].reference.live_manifests == manifests:
+            agent = seen.agent_views[node]
+            proof = proof_of_table(seen, agent, view.table)
+            if proof and agent.asked[key].reference.live_manifests == manifests:
                 yield CollectGarbage(node, url, *key, manifests, grace_seconds, proof)
 
 
-def _garbage(index: TableIndex) -> dict[TableKey, list[tuple[str, str]]]:
+def _garbage(cluster: ClusterView) -> dict[TableKey, list[tuple[str, str]]]:
     """Table -> (node, its agent's URL) of all that have files which they can tell from the committed ones."""
     found: dict[TableKey, list[tuple[str, str]]] = {}
-    for node, view in index.observation.agent_views.items():
-        url = index.observation.agent_urls.get(node)
-        for key, held in view.tables.items() if url else ():
-            is_told = held.surplus_bytes > 0 and held.manifest_present and key in index.by_folder
-            if url and is_told and node not in index.disks_missing:
+    for node, agent in cluster.observation.agent_views.items():
+        url = cluster.observation.agent_urls.get(node)
+        for key, held in agent.tables.items() if url else ():
+            is_named = held.surplus_bytes > 0 and held.manifest_present and key in cluster.by_folder
+            if url and is_named and node not in cluster.disks_missing:
                 found.setdefault(key, []).append((node, url))
     return found
 
 
-def _is_settled(observation: Observation, table: ObservedTable, grace_seconds: int) -> bool:
+def _is_settled(table: ObservedTable, now: datetime, grace_seconds: int) -> bool:
     """Whether its live manifests are known to be those that are wanted.
 
     A table that is being brought back may get a snapshot that was never committed, or that is not whole; once it has
-    it, somebody needs time to look at the rows.
+    it, its users need time to look at the rows.
     """
     if table.is_recovering:
         return False
     is_made_again = table.recovers is not None or bool(table.adopts)
-    age = observation.now - table.identity.created_at
+    age = now - table.identity.created_at
     return not is_made_again or age.total_seconds() >= grace_seconds
 
 
-def is_whole(index: TableIndex, reports: TableReports, table: ObservedTable) -> bool:
+def is_whole(files: TableFiles, disks_missing: Collection[str]) -> bool:
     """Whether the agents that answer have verified, together, every file of the committed snapshot, and one has its
     manifest.
     """
-    observation, manifest = index.observation, table.reference.manifest
-    sizes = observation.bucket_bytes.get((table.identity.namespace, table.directory, manifest or ""), {})
-    lacking = {bucket: -1 for bucket, size in sizes.items() if size > 0}  # -1: all bits
+    lacking = {bucket: -1 for bucket, size in (files.bucket_bytes or {}).items() if size > 0}  # -1: all bits
     is_known = False
-    for node, report in reports.of(table):
-        answers = observation.agent_views[node].silent_since is None and node not in index.disks_missing
-        if answers and report.manifest_present and report.manifest == manifest:
+    for node, report in files.reports.holding:
+        answers = node not in files.silent and node not in disks_missing
+        if answers and files.is_committed_snapshot(report):
             is_known = True
             for bucket, held in report.buckets.items():
                 if held.files_wanted > 0:

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..model.agent import CloneProgress
 from ..model.conditions import APPLY_KINDS, Condition, ConditionType, Reason
 from ..model.group import (
     MAX_LISTED_UNSTABLE_BUCKETS,
     BucketSequence,
     CloneCounts,
-    ColocationGroupSpec,
     ColocationGroupStatus,
+    FailingTargetStatus,
     GroupMember,
     RecycledTable,
     RememberedDisk,
@@ -21,10 +22,9 @@ from ..model.group import (
 from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
-from ..state.clone_jobs import progress_of
-from ..state.failing_targets import FAILURES_BEFORE_LEFT_OUT, EndedClone, next_failing_targets
-from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
-from ..state.observation import Observation
+from ..state.failing_targets import FAILURES_BEFORE_LEFT_OUT, EndedClone
+from ..state.objects import ObservedGroup
+from ..state.views import GroupView
 from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables
@@ -32,9 +32,9 @@ from .namespace_files import FilesProblem
 from .recycling import Withheld
 
 MAX_SHORT_MESSAGE = 1024
+"""Characters of a message where the status has to be short."""
 PROGRESS_STEPS = 10
 MAX_NAMED_FIELDS = 3
-"""Characters of a message where the status has to be short."""
 VERDICT_FIELDS = frozenset({"stable", "reason", "conditions"})
 REDUCED_FIELDS = VERDICT_FIELDS | {"clones", "failing_targets"}
 MAP_FIELDS = frozenset({"backends_per_bucket_seq", "map_version", "nodes", "node_count"})
@@ -42,37 +42,40 @@ MAP_FIELDS = frozenset({"backends_per_bucket_seq", "map_version", "nodes", "node
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too.
+    """One group with all that a pass has found out about it: what its status is made of.
 
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
-    ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
-    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: what
-    of its nodes' disks.
-    ``ready``: the nodes of its map that can be read now. ``files_problem``: why its Spark pods cannot start somewhere.
-    ``lost_fields``: of statuses, which the cluster's CRDs lack.
+    ``progress``: uid of a Job -> what its node reports of it. ``members``, ``recycled``, ``disks``,
+    ``failing_targets``: what the group is to remember of its tables, of those that were dropped, of its nodes' disks,
+    and of the nodes on which clones fail. ``ready``: nodes of its map that can be read now. ``withheld``: folders
+    of its namespace that are not recycled, as they would be too many at one time. ``files_problem``: why its Spark pods
+    cannot start somewhere. ``lost_fields``: of statuses, which the cluster's CRDs lack.
     """
 
-    group: ObservedGroup
-    spec: ColocationGroupSpec
+    view: GroupView
     state: GroupState
     plan: GroupPlan
-    tables: tuple[ObservedTable, ...]
-    jobs: tuple[ObservedCloneJob, ...]
     members: tuple[GroupMember, ...]
     recycled: tuple[RecycledTable, ...]
     delete_after: str | None
     ends: Mapping[str, EndedClone]
-    withheld: Withheld | None = None
-    disks: tuple[RememberedDisk, ...] = ()
-    ready: frozenset[str] = frozenset()
-    files_problem: FilesProblem | None = None
-    lost_fields: tuple[str, ...] = ()
+    progress: Mapping[str, CloneProgress]
+    failing_targets: tuple[FailingTargetStatus, ...]
+    disks: tuple[RememberedDisk, ...]
+    ready: frozenset[str]
+    withheld: Withheld | None
+    files_problem: FilesProblem | None
+    lost_fields: tuple[str, ...]
+
+    @property
+    def group(self) -> ObservedGroup:
+        """The group itself."""
+        return self.view.group
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
         """Those that the group's status has not counted yet."""
-        counted = set(self.group.status.clones.counted) if self.group.status.clones else set()
-        return {uid: end for uid, end in self.ends.items() if uid not in counted}
+        return uncounted(self.group, self.ends)
 
     @property
     def map(self) -> BucketSequence | None:
@@ -81,9 +84,15 @@ class GroupFacts:
         return following if following and any(following) else None
 
 
-def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupStatus:
+def uncounted(group: ObservedGroup, ends: Mapping[str, EndedClone]) -> Mapping[str, EndedClone]:
+    """The ends of clones that the group's status has not counted yet."""
+    counted = set(group.status.clones.counted) if group.status.clones else set()
+    return {uid: end for uid, end in ends.items() if uid not in counted}
+
+
+def next_status(facts: GroupFacts, now: datetime) -> ColocationGroupStatus:
     """The group's status after this pass, its map included."""
-    group, spec, plan, before = facts.group, facts.spec, facts.plan, facts.group.status
+    group, spec, plan, before = facts.group, facts.state.spec, facts.plan, facts.group.status
     new_map = facts.map
     changed = new_map is not None and (new_map != before.backends_per_bucket_seq or _begins_to_leave(facts))
     nodes = tuple(sorted({node for row in new_map or () for node in row}))
@@ -97,15 +106,15 @@ def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupS
         )
         for one in plan.unstable_buckets[:MAX_LISTED_UNSTABLE_BUCKETS]
     )
-    clones = _clone_counts(observation, facts)
+    clones = _clone_counts(facts)
     return ColocationGroupStatus(
         observed_generation=group.identity.generation,
-        group_id=group_id(observation, group) or before.group_id,
+        group_id=facts.view.id or before.group_id,
         stable=plan.stable,
         reason=plan.reason,
         dist_cols=", ".join(spec.bucket_key),
-        tables=listed_tables(group, facts.tables, facts.recycled),
-        table_count=len(facts.tables),
+        tables=listed_tables(facts.view, facts.recycled),
+        table_count=len(facts.view.tables),
         nodes=nodes,
         node_count=len(nodes),
         backends_per_bucket_seq=new_map,
@@ -114,19 +123,12 @@ def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupS
         unstable_bucket_count=len(plan.unstable_buckets),
         clones=clones,
         proposal=plan.proposal,
-        failing_targets=next_failing_targets(
-            before.failing_targets,
-            facts.new_ends.values(),
-            (node.name for node in observation.nodes),
-            observation.now,
-        ),
+        failing_targets=facts.failing_targets,
         disks=facts.disks,
         members=facts.members,
         recycled=facts.recycled,
         delete_after=facts.delete_after,
-        conditions=conditions(
-            before.conditions, _verdicts(facts, clones), group.identity.generation, observation.now
-        ),
+        conditions=conditions(before.conditions, _verdicts(facts, clones), group.identity.generation, now),
     )
 
 
@@ -149,7 +151,7 @@ def _begins_to_leave(facts: GroupFacts) -> bool:
     return any(member.leaving and member.uid not in known for member in facts.members)
 
 
-def invalid_status(observation: Observation, group: ObservedGroup) -> ColocationGroupStatus:
+def invalid_status(group: ObservedGroup, now: datetime) -> ColocationGroupStatus:
     """The status of a group whose spec cannot be understood: nothing is done for it, and it says so."""
     message = f"{group.spec_error}; correct the spec"
     return group.status.model_copy(
@@ -157,13 +159,13 @@ def invalid_status(observation: Observation, group: ObservedGroup) -> Colocation
             "observed_generation": group.identity.generation,
             "stable": False,
             "reason": Reason.INVALID_SPEC.value,
-            "conditions": _stopped(group, Reason.INVALID_SPEC, message, observation.now),
+            "conditions": _stopped(group, Reason.INVALID_SPEC, message, now),
         }
     )
 
 
 def waiting_status(
-    observation: Observation, group: ObservedGroup, recycled: tuple[RecycledTable, ...]
+    group: ObservedGroup, recycled: tuple[RecycledTable, ...], now: datetime
 ) -> ColocationGroupStatus:
     """The status of a group that gets its first map when the files of its tables, which are made again, are found."""
     message = "its tables are made again from the files on the nodes, which its map will follow; wait"
@@ -180,7 +182,7 @@ def waiting_status(
             "stable": False,
             "reason": Reason.RECOVERING.value,
             "recycled": recycled,
-            "conditions": conditions(group.status.conditions, verdicts, generation, observation.now),
+            "conditions": conditions(group.status.conditions, verdicts, generation, now),
         }
     )
 
@@ -287,11 +289,11 @@ def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
     return Verdict(ConditionType.RECONCILING, False, Reason.RECONCILED, "nothing is left to do")
 
 
-def _clone_counts(observation: Observation, facts: GroupFacts) -> CloneCounts:
+def _clone_counts(facts: GroupFacts) -> CloneCounts:
     before = facts.group.status.clones or CloneCounts()
-    running = [job for job in facts.jobs if job.identity.uid not in facts.ends]
-    new = [end for job in facts.jobs if (end := facts.new_ends.get(job.identity.uid))]
-    progress = [one for job in running if (one := progress_of(observation, job))]
+    running = [job for job in facts.view.jobs if job.identity.uid not in facts.ends]
+    new = [end for job in facts.view.jobs if (end := facts.new_ends.get(job.identity.uid))]
+    progress = [one for job in running if (one := facts.progress.get(job.identity.uid))]
     bytes_total = sum(one.bytes_total for one in progress)
     under_way = {(job.bucket, job.target) for job in running}
     return CloneCounts(
@@ -387,15 +389,3 @@ def _map_change(before: ColocationGroupStatus, after: ColocationGroupStatus) -> 
 
 def _event(group: ObservedGroup, kind: str, reason: str, message: str) -> PostEvent:
     return PostEvent(GROUP_KIND, group.identity, "Warning" if kind == "Warning" else "Normal", reason, message)
-
-
-def group_id(observation: Observation, group: ObservedGroup) -> str | None:
-    """``<first 8 hex digits of the namespace's uid>.<number from the group's uid>``; None before the uid is known.
-
-    The number follows from the uid, so that it needs no counter: two operators give a group one id, and a group that is
-    made anew gets another.
-    """
-    namespace_uid = observation.namespace_uids.get(group.identity.namespace)
-    if namespace_uid is None:
-        return None
-    return f"{namespace_uid[:8]}.{int(group.identity.uid.replace('-', '')[:8], 16)}"

@@ -15,8 +15,8 @@ from functools import cached_property
 
 from ..model.conditions import Reason
 from ..model.names import DATA_CLAIM, data_path, data_volume_name
-from ..state.index import TableIndex
 from ..state.objects import ObservedClaim, ObservedVolume
+from ..state.views import ClusterView, GroupView
 from .actions import Action, CreateDataClaim, CreateDataVolume, DeleteDataClaim, DeleteDataVolume
 
 
@@ -32,19 +32,18 @@ class NamespaceFiles:
     """What is there of volumes and claims, and what is to be done about it.
 
     Args:
-        index: the observed groups and tables.
+        cluster: groups and tables, volumes and claims.
         data_root: on the nodes.
     """
 
-    def __init__(self, index: TableIndex, data_root: str) -> None:
-        self._index = index
+    def __init__(self, cluster: ClusterView, data_root: str) -> None:
+        self._groups = cluster.groups
         self._data_root = data_root
-        observation = index.observation
-        self._observation = observation
+        self._seen = seen = cluster.observation
         self._claims: Mapping[str, ObservedClaim] = {
-            claim.identity.namespace: claim for claim in observation.claims if claim.identity.name == DATA_CLAIM
+            claim.identity.namespace: claim for claim in seen.claims if claim.identity.name == DATA_CLAIM
         }
-        self._volumes: Mapping[str, ObservedVolume] = {volume.identity.name: volume for volume in observation.volumes}
+        self._volumes: Mapping[str, ObservedVolume] = {volume.identity.name: volume for volume in seen.volumes}
 
     def actions(self) -> Iterator[tuple[str, tuple[Action, ...]]]:
         """Per namespace the next step to what should be there; several steps are taken in as many passes."""
@@ -54,13 +53,18 @@ class NamespaceFiles:
                 yield namespace, actions
         yield from self._unwanted()
 
+    def problem_of_group(self, view: GroupView) -> FilesProblem | None:
+        """Of the first namespace in which pods of the group do not get its files."""
+        problems = (self.problem_of(namespace) for namespace in sorted(view.namespaces))
+        return next((problem for problem in problems if problem), None)
+
     def problem_of(self, namespace: str) -> FilesProblem | None:
         """What keeps a namespace's pods from its files, and does not pass by itself; None = nothing."""
         taken = self._taken(namespace)
         if taken:
             message = f"{taken} was not made by the operator, which needs its name for the files of Spark's pods"
             return FilesProblem(Reason.DATA_CLAIM_TAKEN, f"{message}; delete it")
-        refused = self._observation.refused_files.get(namespace)
+        refused = self._seen.refused_files.get(namespace)
         if refused is None:
             return None
         message = f"the API server refuses the volume or the claim of namespace {namespace}: {refused.message}"
@@ -78,21 +82,20 @@ class NamespaceFiles:
     @cached_property
     def _wanted(self) -> frozenset[str]:
         """Namespaces in which pods of groups run."""
-        groups = (group.identity for group in self._observation.groups)
-        members = self._index.membership.members.values()
-        return frozenset(group.namespace for group in groups if not group.deleting) | frozenset(
-            table.identity.namespace for tables in members for table in tables
+        of_groups = (view.group.identity for view in self._groups.values())
+        return frozenset(identity.namespace for identity in of_groups if not identity.deleting) | frozenset(
+            one.table.identity.namespace for view in self._groups.values() for one in view.tables
         )
 
     @cached_property
     def _kept(self) -> frozenset[str]:
         """Namespaces that hold any group or table: what is there stays, whatever is not understood for the moment."""
-        groups = (group.identity.namespace for group in self._observation.groups)
-        return frozenset(groups).union(table.identity.namespace for table in self._observation.tables)
+        groups = (group.identity.namespace for group in self._seen.groups)
+        return frozenset(groups).union(table.identity.namespace for table in self._seen.tables)
 
     def _actions_of(self, namespace: str) -> Iterator[Action]:
-        refused = self._observation.refused_files.get(namespace)
-        if self._taken(namespace) or (refused and self._observation.now < refused.retry_at):
+        refused = self._seen.refused_files.get(namespace)
+        if self._taken(namespace) or (refused and self._seen.now < refused.retry_at):
             return
         claim, volume = self._claims.get(namespace), self._volumes.get(data_volume_name(namespace))
         if claim is None:

@@ -5,8 +5,7 @@ the new table says whose data it takes over, the group remembers under which nam
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from ..model.conditions import Reason
 from ..model.group import RecycledTable
@@ -15,13 +14,12 @@ from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.agent_view import AgentView
 from ..state.containment import Containment, table_scope
-from ..state.held import TableReports, held_of_group, wanted_bytes
-from ..state.index import TableIndex
+from ..state.held import GroupFiles, TableFiles, holdings
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.parse import parse_time
 from ..state.placement import allows
-from ..state.recycled import as_recovered, record_of
+from ..state.views import ClusterView, DroppedView, GroupView, TableView
 from .actions import Action, CreateTable, DroppedFolder, EndRecoverRequests, PostEvent, RestoreTable
 
 Folders = Mapping[str, Sequence[tuple[str, str]]]
@@ -108,54 +106,43 @@ def _hint(record: RecycledTable, others: Sequence[str]) -> str:
     )
 
 
-def _other_folders(index: TableIndex, lying: Folders, record: RecycledTable) -> tuple[str, ...]:
+def _other_folders(record: RecycledTable, cluster: ClusterView, lying: Folders) -> tuple[str, ...]:
     """Folders of a dropped table's name that no table has and no group remembers."""
     prefix = f"{record.namespace}/{record.name}-"
     found = [path for path in lying if path.rpartition("-")[0] + "-" == prefix]
     if not found:
         return ()
-    known = {f"{one.namespace}/{directory}" for one, _ in index.records.values() for directory in one.directories}
-    known.update(f"{namespace}/{directory}" for namespace, directory in index.by_folder)
+    known = {f"{one.namespace}/{directory}" for one, _ in cluster.records.values() for directory in one.directories}
+    known.update(f"{namespace}/{directory}" for namespace, directory in cluster.by_folder)
     return tuple(sorted(path.partition("/")[2] for path in found if path not in known))
 
 
 def recoveries_of(
-    index: TableIndex, reports: TableReports, snapshot: Snapshot, containment: Containment, lying: Folders
+    cluster: ClusterView, snapshot: Snapshot, lying: Folders, containment: Containment
 ) -> Iterator[Recovery]:
     """Every table that is being brought back."""
     ready = {node.name for node in snapshot.nodes if node.ready}
     able = {node.name for node in snapshot.nodes if node.ready and node.disk_reason in (None, Reason.DISK_FULL)}
-    for table in index.observation.tables:
-        found = record_of(table, index.records)
-        if found and table.is_recovering and not table.identity.deleting:
-            others = _other_folders(index, lying, found[0])
-            part = partial(_recovery, index.observation, reports, table, found, ready, able, others)
-            recovery = containment.run(table_scope(table), part)
+    for view in cluster.tables.values():
+        if view.dropped and view.table.is_recovering and not view.table.identity.deleting:
+            recovery = containment.run(table_scope(view.table), _recovery, view, cluster.observation, ready, able)
             if recovery:
-                yield recovery
+                yield replace(recovery, others=_other_folders(recovery.record, cluster, lying))
 
 
-def _recovery(
-    observation: Observation,
-    reports: TableReports,
-    table: ObservedTable,
-    found: tuple[RecycledTable, ObservedGroup],
-    ready: set[str],
-    able: set[str],
-    others: tuple[str, ...],
-) -> Recovery:
-    record, group = found
-    wanted = as_recovered(table, record)
-    homeless = tuple(_homeless(observation, reports, wanted, group, ready))
-    if homeless and _is_untold(observation, wanted, group, ready):
+def _recovery(view: TableView, seen: Observation, ready: set[str], able: set[str]) -> Recovery:
+    table, wanted, record, group = view.table, view.recovered_files, view.dropped, view.dropped_by
+    assert record is not None and group is not None
+    homeless = tuple(_homeless(wanted, group, ready))
+    if homeless and _is_untold(seen, wanted.table, group, ready):
         homeless = ()
-    possible = tuple(_orders(observation, table, record))
+    possible = tuple(_orders(seen, table, record))
     # They are given once the group remembers the new table's name for the folders.
-    orders = possible if table.identity.uid in record.recovery_uids else ()
+    orders = possible if view.uid in record.recovery_uids else ()
     awaited = tuple(order for order in orders if order.node in able)
-    silent = tuple(observation.unheard(wanted))
+    silent = tuple(seen.unheard(wanted.table))
     is_coming = bool(silent) or any(order.node in able for order in possible)
-    return Recovery(table, record, group, orders, awaited, homeless, silent, is_coming, others)
+    return Recovery(table, record, group, orders, awaited, homeless, silent, is_coming)
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
@@ -171,14 +158,14 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
 
 
 def folders_taken_over(
-    index: TableIndex, bins: Folders, lying: Folders, table: ObservedTable
+    table: ObservedTable, cluster: ClusterView, bins: Folders, lying: Folders
 ) -> Iterator[RestoreTable]:
     """To every node that has a folder whose files are this table's.
 
     Its own folder in the bin: its drop was undone by an older copy of etcd, as no uid comes back otherwise. The folder
     of the table that it has brought back, on a node that was away then. The folder that an administrator has it adopt.
     """
-    observation, namespace, name = index.observation, table.identity.namespace, table.identity.name
+    term, namespace, name = cluster.observation.term, table.identity.namespace, table.identity.name
     sources = [(table.directory, bins)]
     if table.recovers and table.status.snapshot:
         sources.append((table_directory(name, table.recovers), lying))
@@ -186,8 +173,8 @@ def folders_taken_over(
         sources.append((table_directory(name, table.adopts), lying))
     for directory, folders in sources:
         for node, url in folders.get(f"{namespace}/{directory}", ()):
-            if takes_files(index, node):
-                yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
+            if takes_files(cluster, node):
+                yield RestoreTable(node, url, namespace, directory, table.directory, term)
 
 
 def lacks_manifest(observation: Observation, table: ObservedTable, node: str) -> bool:
@@ -200,11 +187,11 @@ def lacks_manifest(observation: Observation, table: ObservedTable, node: str) ->
     return table.status.snapshot is None or report is None or not report.manifest_present
 
 
-def takes_files(index: TableIndex, node: str) -> bool:
+def takes_files(cluster: ClusterView, node: str) -> bool:
     """Whether a node can hand over folders: a full disk takes a rename; another disk than the node's is not asked."""
-    report = index.observation.agent_views[node].report
+    report = cluster.observation.agent_views[node].report
     reason = report.disk.reason if report and report.disk else ""
-    return node not in index.disks_missing and reason in ("", Reason.DISK_FULL)
+    return node not in cluster.disks_missing and reason in ("", Reason.DISK_FULL)
 
 
 def _has_files(view: AgentView, namespace: str, directory: str) -> bool:
@@ -212,29 +199,22 @@ def _has_files(view: AgentView, namespace: str, directory: str) -> bool:
     return found is not None and any(held.files_held for held in found.buckets.values())
 
 
-def _homeless(
-    observation: Observation,
-    reports: TableReports,
-    table: ObservedTable,
-    group: ObservedGroup,
-    ready: set[str],
-) -> Iterator[int]:
+def _homeless(files: TableFiles, group: ObservedGroup, ready: set[str]) -> Iterator[int]:
     buckets = group.spec.buckets if group.spec else 0
-    for bucket in sorted(wanted_bytes(observation, table, buckets)):
-        if not _is_held(reports, table, bucket, ready):
+    for bucket in sorted(files.wanted_bytes(buckets)):
+        if not _is_held(files, bucket, ready):
             yield bucket
 
 
-def _is_held(reports: TableReports, table: ObservedTable, bucket: int, ready: set[str]) -> bool:
-    """Whether the live nodes hold all of the bucket's files together; a clone takes each from whoever has it.
+def _is_held(files: TableFiles, bucket: int, ready: set[str]) -> bool:
+    """Whether the live nodes hold all of the bucket's files together; a clone takes each from a node that has it.
 
     None may have it whole, after loads while nodes were away, if the table was dropped before their files were copied
     together.
     """
     lacking = -1  # all bits
-    for node, report in reports.of(table):
-        answers = report.manifest_present and report.manifest == table.reference.manifest
-        if node in ready and answers and bucket in report.buckets:
+    for node, report in files.reports.holding:
+        if node in ready and files.is_committed_snapshot(report) and bucket in report.buckets:
             lacking &= report.buckets[bucket].lacking
     return lacking == 0
 
@@ -257,65 +237,60 @@ def _is_untold(observation: Observation, table: ObservedTable, group: ObservedGr
     )
 
 
-def is_lost(
-    index: TableIndex,
-    reports: TableReports,
-    group: ObservedGroup,
-    record: RecycledTable,
-    heirs: Sequence[ObservedTable],
-) -> bool:
-    """Whether none of these tables can get the dropped one's files any more: nodes purged them before they came back.
+def is_lost(dropped: DroppedView, group: GroupView, cluster: ClusterView) -> bool:
+    """Whether no heir can get the dropped table's files any more: nodes purged them before it came back.
 
     Only with proof: its time is over, every agent was asked since then and answers, none has a folder that could still
     be taken over, and there is a bucket of which no node has anything. An agent on another disk than the node's proves
     nothing.
     """
-    observation, purge_at = index.observation, parse_time(record.purge_at)
-    if purge_at is None or observation.now < purge_at or not observation.agent_views:
+    record, seen = dropped.record, cluster.observation
+    purge_at = parse_time(record.purge_at)
+    if purge_at is None or seen.now < purge_at or not seen.agent_views:
         return False
-    if not index.disks_missing.isdisjoint(observation.agent_views):
+    if not cluster.disks_missing.isdisjoint(seen.agent_views):
         return False
     folders = {f"{record.namespace}/{directory}" for directory in record.directories}
-    folders -= {f"{record.namespace}/{heir.directory}" for heir in heirs}
-    for view in observation.agent_views.values():
+    folders -= {f"{record.namespace}/{heir.table.directory}" for heir in dropped.heirs}
+    for view in seen.agent_views.values():
         report = view.report
         if report is None or view.silent_since is not None or not view.is_newer_than(purge_at):
             return False
         if not folders.isdisjoint((*report.recycled_directories, *report.unknown_directories)):
             return False
-    wanted = [as_recovered(heir, record) for heir in heirs]
-    return all(_lacks_a_bucket(observation, reports, group, heir) for heir in wanted)
+    buckets = group.group.spec.buckets if group.group.spec else 0
+    return all(_lacks_a_bucket(heir.recovered_files, buckets, seen) for heir in dropped.heirs)
 
 
-def _lacks_a_bucket(
-    observation: Observation, reports: TableReports, group: ObservedGroup, table: ObservedTable
-) -> bool:
+def _lacks_a_bucket(files: TableFiles, buckets: int, seen: Observation) -> bool:
     """Whether all agents were heard of the table, and there is a bucket of which none of them has anything."""
-    for view in observation.agent_views.values():
-        if not observation.has_heard(view, table):
+    table = files.table
+    for view in seen.agent_views.values():
+        if not seen.has_heard(view, table):
             return False
         found = view.tables.get((table.identity.namespace, table.directory))
         if found is not None and found.surplus_bytes and not found.manifest_present:
             return False  # it cannot say of which buckets its files are
-    buckets = group.spec.buckets if group.spec else 0
-    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), buckets)
+    bucket_bytes, held, _ = holdings(GroupFiles((files,), buckets))
     found_somewhere = {bucket for states in held.values() for bucket in states}
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def request_actions(index: TableIndex, group: ObservedGroup, lying: Folders) -> Iterator[Action]:
+def request_actions(view: GroupView, cluster: ClusterView, lying: Folders) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group: with few requests, however many annotations it has."""
+    group = view.group
     wanted: dict[str, RecycledTable] = {}
     refusals: dict[str, None] = {}
     ended: list[str] = []
     for request in sorted(group.recover_requests):
         record = next((one for one in group.status.recycled if _is_meant(one, request)), None)
-        problem = _problem(index, group, record, lying)
         if record is None:
-            problem = f"no dropped table with a uid {request}… is in the recycle bin of the group"
+            problem: str | None = f"no dropped table with a uid {request}… is in the recycle bin of the group"
+        else:
+            problem = _problem(record, group, cluster, lying)
         if problem:
             refusals[problem] = None
-        if record is None or problem or (record.namespace, record.name) in index.by_name:
+        if record is None or problem or (record.namespace, record.name) in cluster.by_name:
             ended.append(request)
         else:
             wanted[record.uid] = record
@@ -338,24 +313,20 @@ def _is_meant(record: RecycledTable, request: str) -> bool:
     return len(request) >= REQUEST_DIGITS and record.uid.startswith(request)
 
 
-def _problem(
-    index: TableIndex, group: ObservedGroup, record: RecycledTable | None, lying: Folders
-) -> str | None:
+def _problem(record: RecycledTable, group: ObservedGroup, cluster: ClusterView, lying: Folders) -> str | None:
     """Why the table cannot be brought back."""
-    if record is None:
-        return None
     name = f"{record.namespace}/{record.name}"
     if not allows(group, record.namespace):
         return f"table {name} is in a namespace that the group no longer allows; add it to allowedNamespaces"
     if record.snapshot is None:
         return f"table {name} was never loaded; create it again"
-    existing = index.by_name.get((record.namespace, record.name))
+    existing = cluster.by_name.get((record.namespace, record.name))
     if existing is not None and existing.recovers != record.uid:
         return f"table {name} exists; drop or rename it before the one in the recycle bin can come back"
     purge_at = parse_time(record.purge_at)
-    if existing is None and purge_at is not None and index.observation.now >= purge_at:
+    if existing is None and purge_at is not None and cluster.observation.now >= purge_at:
         return f"table {name} was purged at {record.purge_at}"
-    others = () if existing or any(_folders_of(record, lying)) else _other_folders(index, lying, record)
+    others = () if existing or any(_folders_of(record, lying)) else _other_folders(record, cluster, lying)
     return f"no node that answers has a folder of table {name}{_hint(record, others)}" if others else None
 
 

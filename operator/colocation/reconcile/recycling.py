@@ -24,8 +24,8 @@ from datetime import datetime, timedelta
 from ..model.group import RecycledTable
 from ..model.table import ColocatedTableSpec
 from ..state.agent_view import AgentView
-from ..state.index import TableIndex
 from ..state.parse import parse_time
+from ..state.views import ClusterView
 from .actions import RecycleTable
 from .evidence import Evidence
 from .members import keep_seconds_of
@@ -129,7 +129,7 @@ class Recycling:
     is_waiting: bool = False
 
 
-def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Evidence, policy: Policy) -> Recycling:
+def recycling(cluster: ClusterView, recycled: Iterable[RecycledTable], evidence: Evidence, policy: Policy) -> Recycling:
     """Folders of tables that are gone go to the recycle bin of their node.
 
     ``recycled``: the dropped tables as their groups remember them after this pass. Folders that a table takes over
@@ -139,28 +139,28 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
     records = {f"{record.namespace}/{folder}": record for record in known for folder in record.directories}
     dropped: list[RecycleTable] = []
     unexplained: list[RecycleTable] = []
-    for action in _unknown_folders(index, records):
+    for action in _unknown_folders(cluster, records):
         (dropped if action.is_explained else unexplained).append(action)
-    many = _dropped_with_many(index, known) if dropped else frozenset()
+    many = _dropped_with_many(cluster, known) if dropped else frozenset()
     gone = [action for action in dropped if action.proof.table_uid not in many]
-    brake, withheld = _brake(index, unexplained, evidence), None
+    brake, withheld = _brake(cluster, unexplained, evidence), None
     if brake.holds(policy):
-        named = {(node.name, path) for node in index.observation.nodes for path in node.discarded_folders}
+        named = {(node.name, path) for node in cluster.observation.nodes for path in node.discarded_folders}
         withheld = _withheld(brake, policy, {_path(one) for one in unexplained if (one.node, _path(one)) not in named})
         unexplained = [one for one in unexplained if (one.node, _path(one)) in named]
-    now = index.observation.now
+    now = cluster.observation.now
     due = [one for one in unexplained if evidence.is_unknown_for(one, now, policy.unknown_folder_seconds)]
     return Recycling((*gone, *due), withheld, len(due) < len(unexplained) or len(gone) < len(dropped))
 
 
-def _dropped_with_many(index: TableIndex, records: Collection[RecycledTable]) -> frozenset[str]:
+def _dropped_with_many(cluster: ClusterView, records: Collection[RecycledTable]) -> frozenset[str]:
     """Uids of dropped tables whose folders wait, as too many were dropped lately; not of those that are asked back."""
-    now = index.observation.now
+    now = cluster.observation.now
     lately = [record for record in records if not record.recovery_uids and _is_fresh(record, now)]
-    allowed = int((len(index.observation.tables) + len(lately)) * MAX_UNEXPLAINED_SHARE)
+    allowed = int((len(cluster.observation.tables) + len(lately)) * MAX_UNEXPLAINED_SHARE)
     if len(lately) <= max(FEW_TABLES, allowed):
         return frozenset()
-    asked = {request[:REQUEST_DIGITS] for group in index.observation.groups for request in group.recover_requests}
+    asked = {request[:REQUEST_DIGITS] for group in cluster.observation.groups for request in group.recover_requests}
     return frozenset(record.uid for record in lately if record.uid[:REQUEST_DIGITS] not in asked)
 
 
@@ -183,11 +183,11 @@ def _path(action: RecycleTable) -> str:
     return f"{action.namespace}/{action.directory}"
 
 
-def _brake(index: TableIndex, unexplained: Collection[RecycleTable], evidence: Evidence) -> Brake:
+def _brake(cluster: ClusterView, unexplained: Collection[RecycleTable], evidence: Evidence) -> Brake:
     """Bytes are only added up where some want to go: there are many."""
-    missing = index.disks_missing if unexplained else ()
-    views = [view for node, view in index.observation.agent_views.items() if node not in missing]
-    gone = evidence.unexplained_in_window(index.observation)
+    missing = cluster.disks_missing if unexplained else ()
+    views = [view for node, view in cluster.observation.agent_views.items() if node not in missing]
+    gone = evidence.unexplained_in_window(cluster.observation)
     size_bytes = sum(one.size_bytes for one in unexplained) + sum(gone)
     return Brake(
         folders=len(unexplained) + len(gone),
@@ -209,21 +209,21 @@ def _bytes(view: AgentView) -> int:
     return held + (sum(view.report.unknown_bytes.values()) if view.report else 0)
 
 
-def _unknown_folders(index: TableIndex, records: dict[str, RecycledTable]) -> Iterator[RecycleTable]:
-    observation = index.observation
+def _unknown_folders(cluster: ClusterView, records: dict[str, RecycledTable]) -> Iterator[RecycleTable]:
+    observation = cluster.observation
     for node, url, view, report in observation.answering:
         for path in report.unknown_directories:
             namespace, _, directory = path.partition("/")
             record, key = records.get(path), (namespace, directory)
-            if node in index.disks_missing:
+            if node in cluster.disks_missing:
                 continue
             proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
-            if proof and key not in view.asked and key not in index.by_folder and not _returns(index, record):
+            if proof and key not in view.asked and key not in cluster.by_folder and not _returns(cluster, record):
                 keep_seconds = keep_seconds_of(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS
                 size_bytes = max(0, report.unknown_bytes.get(path, 0))
                 yield RecycleTable(node, url, *key, keep_seconds, proof, record is not None, size_bytes)
 
 
-def _returns(index: TableIndex, record: RecycledTable | None) -> bool:
+def _returns(cluster: ClusterView, record: RecycledTable | None) -> bool:
     """Whether a table waits for the files of the dropped one."""
-    return record is not None and any(heir.is_recovering for heir in index.heirs_of(record))
+    return record is not None and any(heir.table.is_recovering for heir in cluster.heirs_of(record))

@@ -1,18 +1,19 @@
 """Decides what to say of tables, where they are placed, and which groups to make for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from ..model.conditions import ConditionType, Reason
 from ..model.names import ANNOTATION_REPLACES, TABLE_KIND, group_reference
 from ..model.schema_check import Refusal, schema_of
 from ..model.table import ColocatedTableStatus, retained_history
-from ..state.membership import GroupKey, Membership
 from ..state.objects import ObservedGroup, ObservedTable
-from ..state.observation import Observation
+from ..state.placement import GroupKey
+from ..state.views import TableView
 from .actions import Action, CreateGroup, PostEvent, WriteTableStatus
 from .conditions import Verdict, conditions, stalled_event
-from .group_status import MAX_SHORT_MESSAGE, group_id
+from .group_status import MAX_SHORT_MESSAGE
 from .recovery import Recovery
 from .transfers import Transfer
 
@@ -30,27 +31,33 @@ REPLACED = (
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """One table with all that a pass knows of it.
+    """One table with all that a pass has found out about it: what its status is made of.
 
-    ``group`` places it after this pass. ``transfer``: it moves to another one. ``recovery``: it is brought back.
-    ``fault``: nothing can be made of what its status says. ``is_staying``: see ``Membership.staying``.
+    ``group``: places it after this pass; ``group_id``: of that group. ``refusal``: why it is not accepted.
+    ``transfer``: it moves to another group. ``recovery``: it is brought back.
+    ``is_history_over``: time alone takes snapshots away.
     """
 
-    table: ObservedTable
+    view: TableView
     group: ObservedGroup | None
+    group_id: str | None
     refusal: Refusal | None
     transfer: Transfer | None
     recovery: Recovery | None
-    fault: Refusal | None = None
-    is_staying: bool = False
+    is_history_over: bool
+
+    @property
+    def table(self) -> ObservedTable:
+        """The table itself."""
+        return self.view.table
 
 
-def missing_groups(membership: Membership) -> Iterator[CreateGroup]:
+def missing_groups(missing: Mapping[GroupKey, tuple[ObservedTable, ...]]) -> Iterator[CreateGroup]:
     """The groups that tables name and that are missing, each from the first table that says enough.
 
     Source: Doris' manual: a table that names a group which does not exist is its parent table.
     """
-    for (namespace, name), tables in membership.orphans.items():
+    for (namespace, name), tables in missing.items():
         for table in tables:
             schema = schema_of(table.spec, table.status) if table.spec else None
             if schema:
@@ -62,16 +69,13 @@ def _is_alone(table: ObservedTable) -> bool:
     return table.spec is not None and not table.spec.colocate_with
 
 
-def table_actions(
-    observation: Observation, membership: Membership, facts: TableFacts
-) -> Iterator[Action]:
-    """Write the table's status if it changes, and tell about it."""
+def table_actions(facts: TableFacts, now: datetime) -> Iterator[Action]:
+    """Write the table's status if it changes, and post the Events of the change."""
     table, before = facts.table, facts.table.status
-    refusal = facts.refusal or _refusal_of_orphan(membership, table)
+    refusal = facts.refusal or _refusal_of_orphan(facts.view)
     if facts.group is None and refusal is None:
         return  # its group is being made
-    memory = membership.memories.get(table.identity.uid)
-    status = _status(observation, facts, refusal, memory.replicas if memory else None)
+    status = _status(facts, refusal, now)
     if status == before:
         return
     recovered = before.snapshot is None and status.snapshot is not None
@@ -80,14 +84,14 @@ def table_actions(
     yield from _events(facts, refusal, status)
 
 
-def fault_actions(observation: Observation, table: ObservedTable, fault: Refusal) -> Iterator[Action]:
-    """Say that nothing can be made of the table, and leave the rest of its status as it is."""
+def fault_actions(table: ObservedTable, fault: Refusal, now: datetime) -> Iterator[Action]:
+    """Report why nothing can be made of the table, and leave the rest of its status as it is."""
     verdicts = (
         Verdict(ConditionType.READY, False, fault.reason, fault.message[:MAX_SHORT_MESSAGE]),
         Verdict(ConditionType.STALLED, True, fault.reason, fault.message[:MAX_SHORT_MESSAGE]),
     )
     before, generation = table.status.conditions, table.identity.generation
-    after = conditions(before, verdicts, generation, observation.now)
+    after = conditions(before, verdicts, generation, now)
     accepted = tuple(one for one in before if one.type == ConditionType.ACCEPTED)
     if before != (*after, *accepted):
         status = ColocatedTableStatus(conditions=(*after, *accepted))
@@ -95,11 +99,10 @@ def fault_actions(observation: Observation, table: ObservedTable, fault: Refusal
         yield from stalled_event(TABLE_KIND, table.identity, before, after)
 
 
-def _refusal_of_orphan(membership: Membership, table: ObservedTable) -> Refusal | None:
+def _refusal_of_orphan(view: TableView) -> Refusal | None:
     """A table whose group is missing and cannot be made from any of the tables that name it."""
-    key = membership.wanted.get(table.identity.uid)
-    orphans = membership.orphans.get(key, ()) if key else ()
-    if key is None or table not in orphans or any(one.spec and schema_of(one.spec, one.status) for one in orphans):
+    key, table, rivals = view.wanted, view.table, view.rivals
+    if key is None or table not in rivals or any(one.spec and schema_of(one.spec, one.status) for one in rivals):
         return None
     if _is_alone(table):
         message = (
@@ -114,31 +117,26 @@ def _refusal_of_orphan(membership: Membership, table: ObservedTable) -> Refusal 
     return Refusal(reason=Reason.NO_GROUP, message=message)
 
 
-def _status(
-    observation: Observation, facts: TableFacts, refusal: Refusal | None, replicas: int | None
-) -> ColocatedTableStatus:
-    """``replicas``: of the spec that the group took last."""
+def _status(facts: TableFacts, refusal: Refusal | None, now: datetime) -> ColocatedTableStatus:
     table, group, before = facts.table, facts.group, facts.table.status
     update: dict[str, object] = {
         "observed_generation": table.identity.generation,
         "accepted": refusal is None,
-        "conditions": conditions(
-            before.conditions, _verdicts(facts, refusal), table.identity.generation, observation.now
-        ),
+        "conditions": conditions(before.conditions, _verdicts(facts, refusal), table.identity.generation, now),
         "group": None,
         "group_id": None,
-        "replicas": replicas,
+        "replicas": facts.view.memory.replicas if facts.view.memory else None,
     }
     if refusal is None and table.spec and not table.is_being_replaced:
         update["columns"] = table.spec.columns
     if facts.recovery and facts.recovery.is_whole:
         update["snapshot"] = facts.recovery.record.snapshot
     if before.snapshot and table.spec:
-        update["history"] = retained_history(before.snapshot, before.history, table.spec.retention, observation.now)
+        update["history"] = retained_history(before.snapshot, before.history, table.spec.retention, now)
     if group is not None and group.spec is not None:
         key = (group.identity.namespace, group.identity.name)
         update["group"] = group_reference(table.identity.namespace, key)
-        update["group_id"] = group_id(observation, group) or before.group_id
+        update["group_id"] = facts.group_id or before.group_id
         update["buckets"] = group.spec.buckets
         if refusal is None and table.spec and facts.transfer is None:
             update["replicas"] = table.spec.replicas or group.spec.replicas
@@ -147,7 +145,7 @@ def _status(
 
 def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
     if refusal:
-        if facts.is_staying and facts.group and facts.group.status.backends_per_bucket_seq:
+        if facts.view.is_staying and facts.group and facts.group.status.backends_per_bucket_seq:
             message = f"it stays in group {_name(facts)}, where reads and loads go on"
             yield Verdict(ConditionType.READY, True, Reason.RECONCILED, message)
         else:
@@ -155,9 +153,9 @@ def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
         yield Verdict(ConditionType.ACCEPTED, False, refusal.reason, refusal.message)
         return
     name = _name(facts)
-    if facts.fault:
-        yield Verdict(ConditionType.READY, False, facts.fault.reason, facts.fault.message)
-        yield Verdict(ConditionType.STALLED, True, facts.fault.reason, facts.fault.message)
+    if facts.view.fault:
+        yield Verdict(ConditionType.READY, False, facts.view.fault.reason, facts.view.fault.message)
+        yield Verdict(ConditionType.STALLED, True, facts.view.fault.reason, facts.view.fault.message)
     elif facts.group and facts.group.status.backends_per_bucket_seq:
         yield Verdict(ConditionType.READY, True, Reason.RECONCILED, f"group {name} has a map")
     else:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 
 from ..manifests.clone_job import clone_job_name
 from ..model.clone import CloneSource, CloneSpec
@@ -21,14 +20,15 @@ from ..model.plan import Plan
 from ..model.snapshot import FailingTarget, Node, Snapshot
 from ..planner.cluster import Cluster, Room
 from ..planner.status import listed
+from ..state.agent_view import AgentView
 from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, progress_of, retry_at, transfer_name
 from ..state.containment import Containment, table_scope
 from ..state.failing_targets import failing_targets_of
-from ..state.held import Held, TableReports, held_of_group
-from ..state.index import TableIndex
+from ..state.held import GroupFiles, Held, holdings
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.parse import format_time
+from ..state.views import ClusterView, GroupView, TableView
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .clones import is_given_up
 from .evidence import Evidence
@@ -46,7 +46,7 @@ class Transfer:
     ``failing``: why nothing is copied to some of the nodes now.
     """
 
-    table: ObservedTable
+    view: TableView
     origin: ObservedGroup
     target: ObservedGroup
     bucket_bytes: tuple[int, ...]
@@ -56,6 +56,11 @@ class Transfer:
     is_safe: bool
     shortage: str | None = None
     failing: str | None = None
+
+    @property
+    def table(self) -> ObservedTable:
+        """The table itself."""
+        return self.view.table
 
     @property
     def is_done(self) -> bool:
@@ -87,12 +92,7 @@ class Transfer:
 
 
 def transfers_of(
-    index: TableIndex,
-    reports: TableReports,
-    snapshot: Snapshot,
-    planned: Plan,
-    evidence: Evidence,
-    containment: Containment,
+    cluster: ClusterView, snapshot: Snapshot, planned: Plan, evidence: Evidence, containment: Containment
 ) -> Iterator[Transfer]:
     """Every table that moves to another group, in the order of groups and tables, which is that of their turns.
 
@@ -100,15 +100,16 @@ def transfers_of(
     """
     ready = {node.name for node in snapshot.nodes if node.ready}
     room, headroom_fraction = room_left(snapshot, planned), snapshot.limits.disk_headroom_fraction
-    for key, tables in index.membership.arriving.items():
-        for table in index.sound(tables):
-            way = (table, index.groups[index.places[table.identity.uid]], index.groups[key])
-            part = partial(_transfer_with_room, index.observation, reports, evidence, way, ready)
-            found = containment.run(table_scope(table), part)
-            if found:
-                transfer, wanted = found
-                shortage = reserve(room, wanted, headroom_fraction)
-                yield replace(transfer, shortage=shortage, failing=_failing(transfer, index.observation.now))
+    for group in cluster.arrivals:
+        for view in group.arriving:
+            if view.fault is None:
+                found = containment.run(
+                    table_scope(view.table), _transfer_with_room, view, group, evidence, cluster.observation, ready
+                )
+                if found:
+                    transfer, wanted = found
+                    shortage = reserve(room, wanted, headroom_fraction)
+                    yield replace(transfer, shortage=shortage, failing=_failing(transfer, snapshot.now))
 
 
 def left_out(group: ObservedGroup, now: datetime) -> dict[str, FailingTarget]:
@@ -128,70 +129,62 @@ def _failing(transfer: Transfer, now: datetime) -> str | None:
 
 
 def _transfer_with_room(
-    observation: Observation,
-    reports: TableReports,
-    evidence: Evidence,
-    way: tuple[ObservedTable, ObservedGroup, ObservedGroup],
-    ready: set[str],
+    view: TableView, target: GroupView, evidence: Evidence, seen: Observation, ready: set[str]
 ) -> tuple[Transfer, Counter[str]]:
-    transfer = _transfer(observation, reports, evidence, way, ready)
-    return transfer, _bytes_to_come(observation, transfer, ready)
+    transfer = _transfer(view, target, evidence, seen.agent_views, ready)
+    return transfer, _bytes_to_come(transfer, seen, ready)
 
 
-def _bytes_to_come(observation: Observation, transfer: Transfer, ready: set[str]) -> Counter[str]:
+def _bytes_to_come(transfer: Transfer, seen: Observation, ready: set[str]) -> Counter[str]:
     """Node -> bytes that clones have yet to begin to write there; a failed clone goes on where it ended."""
-    name, missing = transfer_name(transfer.table.identity.uid), set(transfer.missing)
-    begun = {(job.bucket, job.target): job for job in observation.clone_jobs if job.group == name}
+    name, missing = transfer_name(transfer.view.uid), set(transfer.missing)
+    begun = {(job.bucket, job.target): job for job in seen.clone_jobs if job.group == name}
     wanted: Counter[str] = Counter()
     for bucket, node in missing:
         job = begun.get((bucket, node))
         if node in ready and (job is None or job.phase == "failed"):
-            progress = progress_of(observation, job) if job else None
+            progress = progress_of(seen, job) if job else None
             wanted[node] += max(0, transfer.bucket_bytes[bucket] - (progress.bytes_done if progress else 0))
     return wanted
 
 
 def _transfer(
-    observation: Observation,
-    reports: TableReports,
-    evidence: Evidence,
-    way: tuple[ObservedTable, ObservedGroup, ObservedGroup],
-    ready: set[str],
+    view: TableView, target: GroupView, evidence: Evidence, agents: Mapping[str, AgentView], ready: set[str]
 ) -> Transfer:
-    table, origin, target = way
-    rows: BucketSequence = target.status.backends_per_bucket_seq or ()
-    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), max(len(rows), 1), ())
+    origin, group = view.group, target.group
+    assert origin is not None  # what arrives here is placed by another group until then
+    rows: BucketSequence = group.status.backends_per_bucket_seq or ()
+    bucket_bytes, held, _ = holdings(GroupFiles((view.files,), max(len(rows), 1), ()))
     wanted = [(bucket, node) for bucket, row in enumerate(rows) if bucket_bytes[bucket] for node in row]
     missing = [
         (bucket, node) for bucket, node in wanted if node not in ready or held.get(node, {}).get(bucket) != "complete"
     ]
     nodes = {node for _, node in wanted}
-    is_safe = _is_leaving(origin, table) and evidence.is_newer(origin, nodes, observation.agent_views)
-    return Transfer(table, origin, target, bucket_bytes, held, tuple(missing), len(wanted), is_safe)
+    is_safe = _is_leaving(origin, view) and evidence.is_newer(origin, nodes, agents)
+    return Transfer(view, origin, group, bucket_bytes, held, tuple(missing), len(wanted), is_safe)
 
 
-def _is_leaving(origin: ObservedGroup, table: ObservedTable) -> bool:
-    """Whether the old group says that it deletes nothing of the table any more."""
-    return any(member.uid == table.identity.uid and member.leaving for member in origin.status.members)
+def _is_leaving(origin: ObservedGroup, view: TableView) -> bool:
+    """Whether the old group's status promises that it deletes nothing of the table any more."""
+    return any(member.uid == view.uid and member.leaving for member in origin.status.members)
 
 
 class TransferClones:
     """Starts and ends the clone Jobs of all transfers, within the limits that groups and nodes have.
 
     Args:
-        index: the tables.
+        cluster: the clone Jobs, and the addresses of agents.
         snapshot: nodes and limits.
         receiving: clones by node that run, or that the plan starts now.
     """
 
-    def __init__(self, index: TableIndex, snapshot: Snapshot, receiving: Counter[str]) -> None:
-        self._index = index
-        self._observation = observation = index.observation
+    def __init__(self, cluster: ClusterView, snapshot: Snapshot, receiving: Counter[str]) -> None:
+        self._seen = seen = cluster.observation
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._limits = snapshot.limits
         self._receiving = receiving
         self._jobs: dict[str, list[ObservedCloneJob]] = {}
-        for job in filter(is_transfer, observation.clone_jobs):
+        for job in filter(is_transfer, seen.clone_jobs):
             self._jobs.setdefault(job.group, []).append(job)
 
     def actions(self, transfer: Transfer) -> tuple[Action, ...]:
@@ -203,7 +196,7 @@ class TransferClones:
         jobs = {job.identity.name: job for job in self._jobs.get(transfer_name(uid), ())}
         wanted = {clone_job_name(uid, bucket, node): (bucket, node) for bucket, node in transfer.missing}
         for name, job in jobs.items():
-            is_over = self._has_settled(job) or is_given_up(job, target, self._index, self._limits)
+            is_over = self._has_settled(job) or is_given_up(job, target, self._seen.now, self._limits)
             if not job.identity.deleting and (name not in wanted or is_over):
                 yield RemoveClone(job.identity)
         running = sum(job.phase in ("pending", "running") for job in jobs.values())
@@ -220,7 +213,7 @@ class TransferClones:
                     self._receiving[node] += 1
                     yield action
 
-    def strays(self, transfers: list[Transfer]) -> Iterator[RemoveClone]:
+    def strays(self, transfers: Iterable[Transfer]) -> Iterator[RemoveClone]:
         """Jobs of tables that have arrived, or stay where they are."""
         moving = {transfer_name(transfer.table.identity.uid) for transfer in transfers}
         for name, jobs in self._jobs.items():
@@ -231,14 +224,14 @@ class TransferClones:
         """It has succeeded, and the agent has had the time to find the files."""
         if job.phase != "succeeded":
             return False
-        return job.finished_at is None or (self._observation.now - job.finished_at).total_seconds() >= SETTLE_SECONDS
+        return job.finished_at is None or (self._seen.now - job.finished_at).total_seconds() >= SETTLE_SECONDS
 
     def _may_start(self, transfer: Transfer, node: str, last: ObservedCloneJob | None) -> bool:
-        if node in left_out(transfer.target, self._observation.now):
+        if node in left_out(transfer.target, self._seen.now):
             return False
         if last is not None:
             again_at = retry_at(last)
-            if again_at is None or again_at > self._observation.now:
+            if again_at is None or again_at > self._seen.now:
                 return False
         if not self._limits.clone_bandwidth.allows_another(self._receiving.total(), is_repair=False):
             return False
@@ -259,7 +252,7 @@ class TransferClones:
             group=transfer_name(uid),
             bucket=bucket,
             target=node,
-            tables=(self._index.reference(transfer.table),),
+            tables=(transfer.view.reference,),
             sources=sources,
             max_bandwidth_mib_per_second=bandwidth.of_clone(balancing),
             max_node_bandwidth_mib_per_second=bandwidth.per_node_mib_per_second,
@@ -269,7 +262,7 @@ class TransferClones:
 
     def _sources(self, transfer: Transfer, bucket: int, node: str, failures: int) -> tuple[CloneSource, ...]:
         """Ready nodes that hold the bucket, complete ones first; another one first after each failure."""
-        urls, held = self._observation.agent_urls, transfer.held
+        urls, held = self._seen.agent_urls, transfer.held
         holders = [
             found
             for found in self._nodes.values()
@@ -280,7 +273,7 @@ class TransferClones:
             return held[found.name][bucket] != "complete", found.name
 
         ranked = sorted(holders, key=rank)
-        shared = self._observation.shared_certificate_nodes
+        shared = self._seen.shared_certificate_nodes
         sources = [
             CloneSource(node=one.name, url=url, shares_certificate=one.name in shared)
             for one in ranked

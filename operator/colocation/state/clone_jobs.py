@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from ..manifests.clone_job import clone_job_name
 from ..model.agent import CloneProgress
 from ..model.snapshot import Clone, GroupState
-from .held import wanted_bytes
-from .objects import ObservedCloneJob, ObservedTable
+from .objects import ObservedCloneJob
 from .observation import Observation
+from .views import ClusterView
 
 FIRST_RETRY_SECONDS = 10
 MAX_RETRY_SECONDS = 300
@@ -45,17 +45,17 @@ def is_transfer(job: ObservedCloneJob) -> bool:
     return job.group.startswith(TRANSFER_PREFIX)
 
 
-def transfer_clones(observation: Observation) -> tuple[Clone, ...]:
+def transfer_clones(cluster: ClusterView) -> tuple[Clone, ...]:
     """The clones of tables that move to another group, as far as they take up the nodes."""
-    if not any(is_transfer(job) for job in observation.clone_jobs):
+    jobs = [job for job in cluster.observation.clone_jobs if is_transfer(job) and job.phase in ("pending", "running")]
+    if not jobs:
         return ()
-    tables = {transfer_name(table.identity.uid): table for table in observation.tables}
-    running = [job for job in observation.clone_jobs if job.group in tables and job.phase in ("pending", "running")]
-    return tuple(_clone(observation, job, _bucket_bytes(observation, tables[job.group], job)) for job in running)
+    tables = {transfer_name(uid): view for uid, view in cluster.tables.items()}
 
+    def bytes_of(job: ObservedCloneJob) -> int:
+        return tables[job.group].files.wanted_bytes(job.bucket + 1).get(job.bucket, 0)
 
-def _bucket_bytes(observation: Observation, table: ObservedTable, job: ObservedCloneJob) -> int:
-    return wanted_bytes(observation, table, job.bucket + 1).get(job.bucket, 0)
+    return tuple(_clone(cluster.observation, job, bytes_of(job)) for job in jobs if job.group in tables)
 
 
 def group_uids(observation: Observation) -> dict[tuple[str, str], str]:

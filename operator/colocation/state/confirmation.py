@@ -5,17 +5,15 @@ agents answer within a moment, and joins should not shuffle for the sake of it. 
 on such a replica (``GroupState.unconfirmed``), and none stands for longer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from ..model.conditions import Reason
 from ..model.group import BucketSequence, ColocationGroupStatus
 from ..model.schema_check import Refusal
 from .agent_view import AgentView
-from .held import Pending, TableReports
-from .membership import Membership
-from .objects import ObservedTable
-from .observation import Observation
+from .held import Pending, TableFiles
+from .objects import ObservedGroup, ObservedTable
 
 CONFIRMATION_GRACE = timedelta(seconds=30)
 
@@ -25,23 +23,20 @@ def is_recent(moment: datetime | None, now: datetime) -> bool:
     return moment is not None and now - moment < CONFIRMATION_GRACE
 
 
-def faults_of(observation: Observation, membership: Membership, reports: TableReports) -> dict[str, Refusal]:
-    """Table uid -> why nothing can be made of what its status says: nothing of it is deleted, copied or counted."""
-    groups = {group.key: group for group in observation.groups}
-    faults: dict[str, Refusal] = {}
-    for key, tables in membership.members.items():
-        for table in tables:
-            if table.status.snapshot and not table.status_error and not reports.has_manifest(table):
-                rows = groups[key].status.backends_per_bucket_seq or ()
-                nodes = sorted({node for row in rows for node in row})
-                if _is_manifest_missing(observation, table, nodes):
-                    faults[table.identity.uid] = _missing(table, nodes)
-    for table in observation.tables:
-        if table.status_error:
-            refusal = membership.refusals.get(table.identity.uid)
-            said = refusal.message if refusal and refusal.reason == Reason.INVALID_STATUS else table.status_error
-            faults[table.identity.uid] = Refusal(reason=Reason.INVALID_STATUS, message=said)
-    return faults
+def fault_of(
+    files: TableFiles, group: ObservedGroup | None, refusal: Refusal | None, agents: Mapping[str, AgentView]
+) -> Refusal | None:
+    """Why nothing can be made of what the table's status claims. ``group``: places it; ``agents``: by node."""
+    table = files.table
+    if table.status_error:
+        is_refused = refusal is not None and refusal.reason == Reason.INVALID_STATUS
+        message = refusal.message if refusal and is_refused else table.status_error
+        return Refusal(reason=Reason.INVALID_STATUS, message=message)
+    if group is None or table.status.snapshot is None or files.has_manifest:
+        return None
+    rows = group.status.backends_per_bucket_seq or ()
+    nodes = sorted({node for row in rows for node in row})
+    return _missing(table, nodes) if _is_manifest_missing(agents, table, nodes) else None
 
 
 def _missing(table: ObservedTable, nodes: Iterable[str]) -> Refusal:
@@ -52,10 +47,10 @@ def _missing(table: ObservedTable, nodes: Iterable[str]) -> Refusal:
     return Refusal(reason=Reason.MANIFEST_MISSING, message=message)
 
 
-def _is_manifest_missing(observation: Observation, table: ObservedTable, nodes: Iterable[str]) -> bool:
-    """Whether all nodes of the map that answer were asked about this very manifest: none said that it has it."""
-    views = [view for node in nodes if (view := observation.agent_views.get(node)) and _answers(view)]
-    return bool(views) and all(_is_asked(view, table) for view in views)
+def _is_manifest_missing(agents: Mapping[str, AgentView], table: ObservedTable, nodes: Iterable[str]) -> bool:
+    """Whether all nodes of the map that answer were asked about this very manifest, and none has it."""
+    answering = [view for node in nodes if (view := agents.get(node)) and _answers(view)]
+    return bool(answering) and all(_is_asked(view, table) for view in answering)
 
 
 def _answers(view: AgentView) -> bool:
@@ -63,28 +58,25 @@ def _answers(view: AgentView) -> bool:
 
 
 def _is_asked(view: AgentView, table: ObservedTable) -> bool:
-    """Whether the agent's last word is about the table's committed manifest of now."""
+    """Whether the agent's newest report is about the table's committed manifest of now."""
     asked = view.asked.get((table.identity.namespace, table.directory))
     return asked is not None and asked.reference.manifest == table.reference.manifest
 
 
 def doubtful_nodes(
-    observation: Observation, reports: TableReports, tables: Iterable[ObservedTable], rows: BucketSequence | None
+    fresh: Iterable[TableFiles], rows: BucketSequence | None, agents: Mapping[str, AgentView]
 ) -> dict[str, frozenset[str]]:
-    """Uid of each table whose commit is recent -> nodes of the map whose agents answer, but not of this commit yet.
+    """Uid of each table whose commit is recent -> nodes of the map whose agents answer and have not reported on it.
 
-    An agent that lacks the manifest counts too while nobody has it: whether anybody does is not known yet.
+    ``fresh``: these tables. An agent that lacks the manifest counts too while none has it: it is not known yet whether
+    any does.
     """
-    fresh = [one for one in tables if is_recent(observation.snapshots_seen_at.get(one.identity.uid), observation.now)]
-    if not fresh:
-        return {}
-    views = {node: observation.agent_views.get(node, AgentView()) for row in rows or () for node in row}
-    answering = {node: view for node, view in views.items() if _answers(view)}
     doubtful: dict[str, frozenset[str]] = {}
-    for table in fresh:
-        is_known = reports.has_manifest(table)
-        nodes = (node for node, view in answering.items() if not (is_known and _is_asked(view, table)))
-        doubtful[table.identity.uid] = frozenset(nodes)
+    for files in fresh:
+        named = {node for row in rows or () for node in row}
+        answering = {node: view for node in named if (view := agents.get(node)) and _answers(view)}
+        nodes = (node for node, view in answering.items() if not (files.has_manifest and _is_asked(view, files.table)))
+        doubtful[files.table.identity.uid] = frozenset(nodes)
     return doubtful
 
 

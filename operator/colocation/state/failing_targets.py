@@ -1,6 +1,6 @@
 """Nodes on which clones of a group fail again and again: left out for a growing time, remembered in its status."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -36,15 +36,14 @@ def failing_targets_of(status: Iterable[FailingTargetStatus], now: datetime) -> 
 
 
 def next_failing_targets(
-    before: Sequence[FailingTargetStatus], ended: Iterable[EndedClone], nodes: Iterable[str], now: datetime
+    before: Sequence[FailingTargetStatus], ended: Iterable[EndedClone], nodes: Container[str], now: datetime
 ) -> tuple[FailingTargetStatus, ...]:
     """What to remember after these attempts, in their order. ``nodes``: those that exist; others are forgotten."""
-    existing = set(nodes)
-    found = {one.node: one for one in before if one.node in existing and not _is_old(one, now)}
+    found = {one.node: one for one in before if one.node in nodes and not _is_old(one, now)}
     for clone in ended:
         if clone.cause is None:
             found.pop(clone.node, None)
-        elif clone.node in existing:
+        elif clone.node in nodes:
             known = found.get(clone.node)
             failures = known.failures + 1 if known else 1
             found[clone.node] = FailingTargetStatus(

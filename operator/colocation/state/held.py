@@ -1,7 +1,7 @@
-"""What the nodes hold of a group's buckets, over all its tables, from the agents' last words."""
+"""What the nodes hold of tables and of a group's buckets, from the newest report of each agent."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from ..model.agent import ReplicaState, TableReport
@@ -15,74 +15,62 @@ Held = dict[str, dict[int, ReplicaState]]
 """Node -> bucket -> state; absent = nothing held."""
 Pending = Mapping[str, frozenset[int]]
 """Node -> buckets."""
+NodeReport = tuple[str, TableReport]
 _State = ReplicaState | Literal["awaited"]
 
 
-class _Told(NamedTuple):
-    """What agents say of one table. ``reports``: of those that have something of it, by the names of their nodes.
+class TableReports(NamedTuple):
+    """The agents' newest reports of one table, sorted by node.
 
-    ``manifests``: all that any of them has of those that it was asked about.
+    ``asked``: of all agents that were asked about it. ``holding``: of those that have something of it. ``manifests``:
+    those that at least one agent has, of those that it was asked about.
     """
 
-    everything: tuple[tuple[str, TableReport], ...]
-    reports: tuple[tuple[str, TableReport], ...]
-    manifests: frozenset[str]
+    asked: tuple[NodeReport, ...] = ()
+    holding: tuple[NodeReport, ...] = ()
+    manifests: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, asked: tuple[NodeReport, ...]) -> "TableReports":
+        """Sort out which agents have something. Equal parts stay one object, which makes comparisons cheap."""
+        holding = tuple(one for one in asked if _has_something(one[1]))
+        manifests = frozenset(one.manifest for _, one in asked if one.manifest is not None and one.manifest_present)
+        return cls(asked, asked if len(holding) == len(asked) else holding, manifests)
 
 
-class TableReports:
-    """The agents' reports by table: made once per pass, from the one before and what agents have said since.
-
-    Args:
-        observation: the cluster.
-        memo: of earlier decisions.
-    """
-
-    def __init__(self, observation: Observation, memo: Memo | None = None) -> None:
-        before: TableReports | None = memo.last(TableReports) if memo else None
-        self._views = {node: view.tables for node, view in observation.agent_views.items() if view.tables}
-        self._told: dict[TableKey, _Told] = dict(before._told) if before else {}
-        for key, by_node in _changes(before._views if before else {}, self._views).items():
-            known = self._told.pop(key, None)
-            merged = {**dict(known.everything if known else ()), **by_node}
-            everything = tuple((node, report) for node in sorted(merged) if (report := merged[node]) is not None)
-            if everything:
-                self._told[key] = _told(everything)
-        if memo:
-            memo.keep(TableReports, self)
-
-    def of(self, table: ObservedTable) -> tuple[tuple[str, TableReport], ...]:
-        """(node, report) of every agent that has something to say of the table."""
-        told = self._told.get((table.identity.namespace, table.directory))
-        return told.reports if told else ()
-
-    def all_of(self, table: ObservedTable) -> tuple[tuple[str, TableReport], ...]:
-        """(node, report) of every agent that was asked about the table."""
-        told = self._told.get((table.identity.namespace, table.directory))
-        return told.everything if told else ()
-
-    def has_manifest(self, table: ObservedTable) -> bool:
-        """Whether any agent's last word is that it has the table's committed manifest."""
-        told = self._told.get((table.identity.namespace, table.directory))
-        return told is not None and table.reference.manifest in told.manifests
-
-
-def _told(everything: tuple[tuple[str, TableReport], ...]) -> _Told:
-    reports = tuple(one for one in everything if _has_something(one[1]))
-    manifests = frozenset(one.manifest for _, one in everything if one.manifest is not None and one.manifest_present)
-    return _Told(everything, everything if len(reports) == len(everything) else reports, manifests)
+NOT_REPORTED = TableReports()
 
 
 def _has_something(report: TableReport) -> bool:
-    """A manifest without files is something, too: a retained snapshot's files may lie beside it."""
+    """A manifest without files is something, too: files of a retained snapshot may be stored with it."""
     has_manifest = report.manifest is not None and report.manifest_present
     named = report.buckets or report.retained_only or report.retained_missing
     return bool(named or report.unnamed_buckets or has_manifest)
 
 
+class ReportsByTable:
+    """The agents' reports sorted by table. Each pass starts from the last one's and takes in what has changed."""
+
+    def __init__(self, observation: Observation, memo: Memo) -> None:
+        before: ReportsByTable | None = memo.last(ReportsByTable)
+        self._by_node = {node: view.tables for node, view in observation.agent_views.items() if view.tables}
+        self._by_table: dict[TableKey, TableReports] = dict(before._by_table) if before else {}
+        for key, changed in _changes(before._by_node if before else {}, self._by_node).items():
+            merged = {**dict(self._by_table.pop(key, NOT_REPORTED).asked), **changed}
+            asked = tuple((node, report) for node in sorted(merged) if (report := merged[node]) is not None)
+            if asked:
+                self._by_table[key] = TableReports.of(asked)
+        memo.keep(ReportsByTable, self)
+
+    def of(self, table: ObservedTable) -> TableReports:
+        """Those of one table."""
+        return self._by_table.get((table.identity.namespace, table.directory), NOT_REPORTED)
+
+
 def _changes(
     before: Mapping[str, Mapping[TableKey, TableReport]], after: Mapping[str, Mapping[TableKey, TableReport]]
 ) -> dict[TableKey, dict[str, TableReport | None]]:
-    """Table -> node -> its report now, None = no more; of what is not the very same object as before."""
+    """Table -> node -> its report now, None = it has none any more; only where it is another object than before."""
     found: dict[TableKey, dict[str, TableReport | None]] = {}
     nothing: Mapping[TableKey, TableReport] = {}
     for node in before.keys() | after.keys():
@@ -95,10 +83,57 @@ def _changes(
     return found
 
 
-class Holdings(NamedTuple):
-    """What the nodes have of a group's buckets. ``bucket_bytes``: of each bucket, one replica.
+class TableFiles(NamedTuple):
+    """One table with all that is known of its files.
 
-    ``pending``: node -> buckets that are complete there but for tables whose commit the agent has not spoken of yet.
+    ``bucket_bytes``: of the committed manifest, as agents read it there; None = no agent with the manifest has
+    answered. ``silent``: the nodes among those with a report whose agent does not answer now.
+    """
+
+    table: ObservedTable
+    reports: TableReports
+    bucket_bytes: Mapping[int, int] | None
+    silent: frozenset[str] = frozenset()
+
+    @property
+    def has_manifest(self) -> bool:
+        """Whether the newest report of at least one agent has the committed manifest."""
+        return self.table.reference.manifest in self.reports.manifests
+
+    def wanted_bytes(self, buckets: int) -> dict[int, int]:
+        """Bytes of the buckets that have files.
+
+        Until the sizes are known every bucket counts, with one byte: where data is unknown, it must not look unwanted.
+        What loaders write into the table's status is only a claim.
+        """
+        if self.table.reference.manifest is None:
+            return {}
+        if self.bucket_bytes is None:
+            return dict.fromkeys(range(buckets), 1)
+        return {bucket: size for bucket, size in self.bucket_bytes.items() if size > 0 and bucket < buckets}
+
+    def is_committed_snapshot(self, report: TableReport) -> bool:
+        """Whether the report is about the committed manifest, and its node has that."""
+        return report.manifest == self.table.reference.manifest and report.manifest_present
+
+    def holds_any(self, node: str, bucket: int) -> bool:
+        """Whether the node holds files of the bucket."""
+        reports = (report for holder, report in self.reports.holding if holder == node)
+        return any((held := report.buckets.get(bucket)) is not None and held.files_held > 0 for report in reports)
+
+    @property
+    def nodes_without_retained(self) -> Mapping[int, frozenset[str]]:
+        """Bucket -> the nodes that lack files of the retained snapshots, although an agent that answers has them.
+
+        Files that no agent has are not waited for; a replica is complete without them.
+        """
+        return {bucket: one.lacking for bucket, one in _retained(self).items() if one.lacking}
+
+
+class Holdings(NamedTuple):
+    """What the nodes hold of a group's buckets. ``bucket_bytes``: of one replica of each bucket.
+
+    ``pending``: node -> buckets that are complete there but for tables whose last commit the agent has not reported on.
     """
 
     bucket_bytes: tuple[int, ...]
@@ -106,70 +141,98 @@ class Holdings(NamedTuple):
     pending: Pending
 
 
-def held_of_group(
-    observation: Observation,
-    reports: TableReports,
-    tables: Iterable[ObservedTable],
-    buckets: int,
-    rows: BucketSequence | None = None,
-    doubtful: Mapping[str, frozenset[str]] | None = None,
-) -> Holdings:
-    """What the nodes hold over the tables that have a snapshot.
+class GroupFiles(NamedTuple):
+    """The files of tables that share one map.
 
-    A bucket is complete on a node when all its tables are; corrupt when any is; absent when none is; else partial.
-    A node outside the map ``rows`` is complete only with the files of retained snapshots too, as far as an agent that
-    answers has them: what it is to replace may be deleted then. None: no node has to have them.
-    A bucket of which only retained snapshots have files counts as one byte, so that no move does without a clone; nodes
-    of the map need none of it.
-    ``doubtful``: table uid -> nodes that have not spoken of its last commit yet.
+    ``rows``: the map; None = there is none, and no node has to have files of retained snapshots. ``doubtful``: uid of
+    each table with a recent commit -> the nodes that have not reported on it yet.
     """
-    total, wanting = [0] * buckets, Counter[int]()
+
+    tables: tuple[TableFiles, ...]
+    buckets: int
+    rows: BucketSequence | None = None
+    doubtful: Mapping[str, frozenset[str]] | None = None
+
+    def is_outside(self, node: str, bucket: int) -> bool:
+        """Whether the map has no replica of the bucket on the node."""
+        return self.rows is not None and (bucket >= len(self.rows) or node not in self.rows[bucket])
+
+
+def holdings(group: GroupFiles) -> Holdings:
+    """What the nodes hold over all tables that have a snapshot.
+
+    A bucket is complete on a node when all its tables are; corrupt when one is; absent when none is there; else
+    partial. A node outside the map is complete only with the files of retained snapshots, too, as far as an agent that
+    answers has them: the replica that it is to replace may be deleted then.
+    """
+    total, wanting = [0] * group.buckets, Counter[int]()
     found: dict[str, dict[int, list[_State]]] = {}
-    for table in tables:
-        retained = _retained(observation, reports, table) if rows is not None else {}
-        without = {bucket: one.lacking for bucket, one in retained.items()}
-        sizes = wanted_bytes(observation, table, buckets)
-        certain = {bucket for bucket, one in retained.items() if one.is_certain}
-        only_retained = certain.intersection(range(buckets)).difference(sizes)
-        sizes |= dict.fromkeys(sorted(only_retained), 1)
-        for bucket, size in sizes.items():
+    for files in group.tables:
+        wanted = _wanted(files, group)
+        for bucket, size in wanted.sizes.items():
             total[bucket] += size
             wanting[bucket] += 1
-        waiting = dict.fromkeys((doubtful or {}).get(table.identity.uid, ()), True)
-        for node, report in reports.of(table):
-            states = found.setdefault(node, {})
-            is_doubtful = waiting.pop(node, False)
-            table_states = _table_states(report, table, sizes, is_doubtful)
-            if rows is not None and _answers(report, table):
-                table_states |= dict.fromkeys(only_retained, "complete")
-            for bucket, state in table_states.items():
-                lacking = state == "complete" and rows is not None and node in without.get(bucket, ())
-                outside = lacking and rows is not None and (bucket >= len(rows) or node not in rows[bucket])
-                if not outside:
-                    states.setdefault(bucket, []).append(state)
-                elif bucket not in only_retained:  # of those it may have nothing at all
-                    states.setdefault(bucket, []).append("partial")
-        for node in waiting:
-            for bucket in sizes:
-                found.setdefault(node, {}).setdefault(bucket, []).append("awaited")
-        if table.identity.uid not in (doubtful or {}):
-            for node, bucket in _last_traces(observation, reports, table, sizes.keys() - only_retained):
-                found.setdefault(node, {}).setdefault(bucket, []).append("partial")
+        for node, bucket, state in _states(files, wanted, group):
+            found.setdefault(node, {}).setdefault(bucket, []).append(state)
     return Holdings(tuple(total), _held(found, wanting), _pending(found, wanting))
 
 
-def said_of(observation: Observation, reports: TableReports, tables: tuple[ObservedTable, ...]) -> tuple[object, ...]:
-    """All that ``held_of_group`` reads of these tables, but for its other arguments."""
-    told = tuple(map(reports.all_of, tables))
-    sizes = tuple(observation.bucket_bytes.get(_bytes_key(table)) for table in tables)
-    silent = observation.silent_nodes
-    if silent:
-        silent = silent.intersection(node for one in told for node, _ in one)
-    return tables, told, sizes, silent
+class _Wanted(NamedTuple):
+    """What a group wants of one table. ``sizes``: bytes of each bucket.
+
+    ``retained``: see ``_retained``. ``only_retained``: buckets of which retained snapshots alone have files. They count
+    as one byte, so that no move goes without a clone; nodes of the map need none of these files.
+    """
+
+    sizes: Mapping[int, int]
+    retained: Mapping[int, "_Retained"]
+    only_retained: frozenset[int]
 
 
-def _bytes_key(table: ObservedTable) -> tuple[str, str, str]:
-    return table.identity.namespace, table.directory, table.reference.manifest or ""
+def _wanted(files: TableFiles, group: GroupFiles) -> _Wanted:
+    sizes = files.wanted_bytes(group.buckets)
+    retained = _retained(files) if group.rows is not None else {}
+    certain = {bucket for bucket, one in retained.items() if one.is_certain}
+    only_retained = certain.intersection(range(group.buckets)).difference(sizes)
+    return _Wanted(sizes | dict.fromkeys(sorted(only_retained), 1), retained, frozenset(only_retained))
+
+
+def _states(files: TableFiles, wanted: _Wanted, group: GroupFiles) -> Iterator[tuple[str, int, _State]]:
+    """(node, bucket, state) of all that nodes hold of one table."""
+    doubtful = (group.doubtful or {}).get(files.table.identity.uid)
+    waiting = dict.fromkeys(doubtful or (), True)
+    for node, report in files.reports.holding:
+        for bucket, state in _states_of_node(files, report, wanted, waiting.pop(node, False)).items():
+            retained = wanted.retained.get(bucket)
+            is_lacking = state == "complete" and retained is not None and node in retained.lacking
+            if not (is_lacking and group.is_outside(node, bucket)):
+                yield node, bucket, state
+            elif bucket not in wanted.only_retained:  # of those it may have nothing at all
+                yield node, bucket, "partial"
+    for node in waiting:
+        for bucket in wanted.sizes:
+            yield node, bucket, "awaited"
+    if doubtful is None:
+        for node, bucket in _last_traces(files, wanted.sizes.keys() - wanted.only_retained):
+            yield node, bucket, "partial"
+
+
+def _states_of_node(
+    files: TableFiles, report: TableReport, wanted: _Wanted, is_doubtful: bool
+) -> dict[int, _State]:
+    """State of the table's wanted buckets on the node of this report."""
+    sizes = wanted.sizes
+    if files.is_committed_snapshot(report):
+        states: dict[int, _State] = {
+            bucket: held.state for bucket, held in report.buckets.items() if held.state is not None and bucket in sizes
+        }
+        return states | dict.fromkeys(wanted.only_retained, "complete") if wanted.only_retained else states
+    if is_doubtful:
+        # Whole as of the last commit, or without files then: the new files are here unless the report denies it.
+        known = {bucket: held.state if held.files_wanted else "complete" for bucket, held in report.buckets.items()}
+        return {bucket: "awaited" if known.get(bucket, "complete") == "complete" else "partial" for bucket in sizes}
+    # The report is about another snapshot, or the manifest is missing: what the node held before is at best a part.
+    return {bucket: "partial" for bucket, held in report.buckets.items() if held.files_held and bucket in sizes}
 
 
 def _held(found: Mapping[str, Mapping[int, list[_State]]], wanting: Counter[int]) -> Held:
@@ -178,6 +241,15 @@ def _held(found: Mapping[str, Mapping[int, list[_State]]], wanting: Counter[int]
         for node, states in found.items()
     }
     return {node: states for node, states in combined.items() if states}
+
+
+def _combine(states: list[_State], wanting: int) -> ReplicaState | None:
+    """Of one bucket on one node: the states of the tables that the node holds something of, of ``wanting`` tables."""
+    if "corrupt" in states:
+        return "corrupt"
+    if states.count("complete") == wanting:
+        return "complete"
+    return "partial" if set(states) != {"awaited"} else None
 
 
 def _pending(found: Mapping[str, Mapping[int, list[_State]]], wanting: Counter[int]) -> Pending:
@@ -193,43 +265,25 @@ def _pending(found: Mapping[str, Mapping[int, list[_State]]], wanting: Counter[i
     return pending
 
 
-def holds_any(reports: TableReports, tables: Iterable[ObservedTable], node: str, bucket: int) -> bool:
-    """Whether the node holds files of the bucket of any of the tables."""
-    return any(
-        holder == node and (found := report.buckets.get(bucket)) is not None and found.files_held > 0
-        for table in tables
-        for holder, report in reports.of(table)
-    )
-
-
-def nodes_without_retained(
-    observation: Observation, reports: TableReports, table: ObservedTable
-) -> Mapping[int, frozenset[str]]:
-    """Bucket -> the nodes that lack files of the table's retained snapshots, although an agent that answers has them.
-
-    Files that nobody has can be waited for in vain; a replica is complete without them.
-    """
-    retained = _retained(observation, reports, table)
-    return {bucket: one.lacking for bucket, one in retained.items() if one.lacking}
-
-
 class _Retained(NamedTuple):
-    """Of one bucket. ``is_certain``: an agent that was asked about the present snapshot says that retained ones have
-    files of it.
+    """Of one bucket: the nodes that lack files of retained snapshots.
+
+    ``is_certain``: an agent that was asked about the present snapshot reports that retained ones have files of it.
     """
 
     lacking: frozenset[str]
     is_certain: bool
 
 
-def _retained(observation: Observation, reports: TableReports, table: ObservedTable) -> dict[int, _Retained]:
+def _retained(files: TableFiles) -> dict[int, _Retained]:
     """The buckets of which retained snapshots may have files, as far as an agent that answers has all of them."""
-    if not table.status.history:
+    if not files.table.status.history:
         return {}
-    asked = {node for node, report in reports.all_of(table) if report.manifest == table.reference.manifest}
-    found = dict(reports.of(table)) | {node: report for node, report in reports.all_of(table) if node in asked}
-    answering = {node for node in found if observation.agent_views[node].silent_since is None}
-    sure = [found[node] for node in asked & answering]
+    manifest = files.table.reference.manifest
+    asked = {node: report for node, report in files.reports.asked if report.manifest == manifest}
+    found = dict(files.reports.holding) | asked
+    answering = found.keys() - files.silent
+    sure = [report for node, report in asked.items() if node in answering]
     certain = {bucket for report in sure for bucket in (*report.retained_only, *report.retained_missing)}
     without_manifests = frozenset(node for node, report in found.items() if not report.retained_present)
     missing: dict[int, set[str]] = {}
@@ -244,68 +298,23 @@ def _retained(observation: Observation, reports: TableReports, table: ObservedTa
     return retained
 
 
-def wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -> dict[int, int]:
-    """Bytes of the table's buckets that have files, as the agents read them in the manifest.
+def _last_traces(files: TableFiles, wanted: Collection[int]) -> Iterator[tuple[str, int]]:
+    """(node, bucket) of nodes from which a clone may complete a bucket that no node has whole.
 
-    While no agent with the manifest has answered, every bucket counts, with next to no bytes: data whose whereabouts
-    are unknown must not look like data that is not wanted; and what loaders write into the status is only a claim.
+    These are the nodes that have files of it without the manifest, and those that have the manifest to give. It happens
+    when a node was away at a load, and came back after the others with the rest of the table were lost.
     """
-    manifest = table.reference.manifest
-    if manifest is None:
-        return {}
-    known = observation.bucket_bytes.get(_bytes_key(table))
-    if known is None:
-        return dict.fromkeys(range(buckets), 1)
-    return {bucket: size for bucket, size in known.items() if size > 0 and bucket < buckets}
-
-
-def _last_traces(
-    observation: Observation, reports: TableReports, table: ObservedTable, wanted: Collection[int]
-) -> Iterator[tuple[str, int]]:
-    """(node, bucket) of the nodes that have files of it without the manifest, and of those that have the manifest to
-    give, where nobody who answers has the bucket whole: a clone from all of them may make it so.
-
-    A node was away at a load, and came back after the others with the rest of the table were lost.
-    """
-    told = [
+    manifest = files.table.reference.manifest
+    answering = [
         (node, report)
-        for node, report in reports.of(table)
-        if report.manifest == table.reference.manifest and observation.agent_views[node].silent_since is None
+        for node, report in files.reports.holding
+        if report.manifest == manifest and node not in files.silent
     ]
-    unnamed = {bucket for _, report in told for bucket in report.unnamed_buckets}.intersection(wanted)
+    unnamed = {bucket for _, report in answering for bucket in report.unnamed_buckets}.intersection(wanted)
     for bucket in sorted(unnamed):
-        holders = {node: held for node, report in told if (held := report.buckets.get(bucket)) and held.state}
+        holders = {node: held for node, report in answering if (held := report.buckets.get(bucket)) and held.state}
         if any(held.state == "complete" for held in holders.values()):
             continue
-        for node, report in told:
+        for node, report in answering:
             if node not in holders and (report.manifest_present or bucket in report.unnamed_buckets):
                 yield node, bucket
-
-
-def _answers(report: TableReport, table: ObservedTable) -> bool:
-    return report.manifest == table.reference.manifest and report.manifest_present
-
-
-def _table_states(
-    report: TableReport, table: ObservedTable, wanted: Mapping[int, int], is_doubtful: bool
-) -> dict[int, _State]:
-    """State of the table's wanted buckets on one node."""
-    if _answers(report, table):
-        return {
-            bucket: held.state for bucket, held in report.buckets.items() if held.state is not None and bucket in wanted
-        }
-    if is_doubtful:
-        # Whole as of the last commit, or without files then: the new files are here unless the agent says otherwise.
-        states = {bucket: held.state if held.files_wanted else "complete" for bucket, held in report.buckets.items()}
-        return {bucket: "awaited" if states.get(bucket, "complete") == "complete" else "partial" for bucket in wanted}
-    # The agent spoke of another snapshot, or lacks this one's manifest: what it held before is at best a part.
-    return {bucket: "partial" for bucket, held in report.buckets.items() if held.files_held and bucket in wanted}
-
-
-def _combine(states: list[_State], wanting: int) -> ReplicaState | None:
-    """Of one bucket on one node: the states of the tables that the node holds something of, of ``wanting`` tables."""
-    if "corrupt" in states:
-        return "corrupt"
-    if states.count("complete") == wanting:
-        return "complete"
-    return "partial" if set(states) != {"awaited"} else None

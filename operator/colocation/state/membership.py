@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from ..model.conditions import Reason
 from ..model.group import MAX_TABLES, RecycledTable
@@ -16,7 +17,7 @@ from ..model.table import ColocatedTableSpec
 from .memo import Memo
 from .objects import ObservedGroup, ObservedTable
 from .observation import Observation
-from .placement import GroupKey, Groups, Placement, Placements, TableMemory, allows
+from .placement import GroupKey, Groups, Placement, TableMemory, allows, placements
 from .recycled import record_of, recycled_records
 
 
@@ -56,10 +57,10 @@ def memberships(observation: Observation, memo: Memo | None = None) -> Membershi
     """Sort all tables into members, arriving and refused ones, and those whose group is missing."""
     memo = memo or Memo()
     groups = {group.key: group for group in observation.groups}
-    placements = Placements(groups, observation.tables, memo).by_uid
-    sorting = _Sorting(groups, placements, memo)
+    placed = placements(groups, observation.tables, memo)
+    sorting = _Sorting(groups, placed, memo)
     for table in sorted(observation.tables, key=_age):
-        sorting.take(table, placements[table.identity.uid])
+        sorting.take(table, placed[table.identity.uid])
     return Membership(
         members=_by_name(sorting.members),
         arriving=_by_name(sorting.arriving),
@@ -71,13 +72,34 @@ def memberships(observation: Observation, memo: Memo | None = None) -> Membershi
     )
 
 
-class _Sorting:
-    """Takes the tables one by one, the first made first."""
+class Application(NamedTuple):
+    """A table that is to be in a group: all that decides whether the group takes it.
 
-    def __init__(self, groups: Groups, placements: Mapping[str, Placement], memo: Memo) -> None:
+    ``group``: None = it does not exist. ``is_remembered``: a group remembers the table that it is to bring back.
+    """
+
+    placed: Placement
+    key: GroupKey | None
+    group: ObservedGroup | None
+    is_remembered: bool
+
+
+class _Outcome(NamedTuple):
+    """What became of a table. ``group``: it is in this one, and not on its way there."""
+
+    placed: Placement
+    table: ObservedTable
+    group: ObservedGroup | None
+    is_accepted: bool
+
+
+class _Sorting:
+    """Takes the tables one by one, the oldest first."""
+
+    def __init__(self, groups: Groups, placed: Mapping[str, Placement], memo: Memo) -> None:
         self._groups = groups
         self._memo = memo
-        self._taken = Counter(one.group.key for one in placements.values() if one.group and one.is_remembered)
+        self._taken = Counter(one.group.key for one in placed.values() if one.group and one.is_remembered)
         self.members: dict[GroupKey, list[ObservedTable]] = {key: [] for key in groups}
         self.arriving: dict[GroupKey, list[ObservedTable]] = {}
         self.orphans: dict[GroupKey, list[ObservedTable]] = {}
@@ -90,17 +112,8 @@ class _Sorting:
         """Find the table's place."""
         uid, key = table.identity.uid, placed.wanted
         group = None if key is None else self._groups.get(key)
-        records = self._records if table.is_recovering else None
-        refusal = self._memo.of(
-            ("refusal", uid), (placed, key, group, records), lambda: self._refusal(placed, key, group)
-        )
-        current = placed.group
-        is_counted = placed.is_remembered and current is not None and current.key == key
-        if refusal is None and key is not None and group is not None and not is_counted:
-            refusal = _refusal_by_full_group(key, self._taken[key])
-            self._taken[key] += refusal is None
-        if refusal is not None and not placed.is_remembered:
-            current = None
+        refusal = self._refusal(placed, key, group)
+        current = placed.group if refusal is None or placed.is_remembered else None
         if key is not None and _is_open(group, key, table):
             self.wanted[uid] = key
         place = current.key if current else key if refusal is None else None
@@ -114,39 +127,31 @@ class _Sorting:
             self.arriving.setdefault(key, []).append(table)
         if place in self.members:
             self.members[place].append(table)
-        taken_by = group if key is not None and key == place else None
-        self.memories[uid] = self._memo.of(
-            ("memory", uid),
-            (placed, table, taken_by, refusal is None),
-            lambda: _next_memory(placed, table, taken_by) if refusal is None else _kept_memory(placed, table),
-        )
+        outcome = _Outcome(placed, table, group if key is not None and key == place else None, refusal is None)
+        self.memories[uid] = self._memo.of(("memory", uid), outcome, _memory)
+
+    def _refusal(self, placed: Placement, key: GroupKey | None, group: ObservedGroup | None) -> Refusal | None:
+        application = self._application(placed, key, group)
+        refusal = self._memo.of(("refusal", placed.table.identity.uid), application, refusal_of)
+        current = placed.group
+        is_counted = placed.is_remembered and current is not None and current.key == key
+        if refusal is None and key is not None and group is not None and not is_counted:
+            refusal = _refusal_by_full_group(key, self._taken[key])
+            self._taken[key] += refusal is None
+        return refusal
+
+    def _application(self, placed: Placement, key: GroupKey | None, group: ObservedGroup | None) -> Application:
+        table = placed.table
+        is_remembered = table.is_recovering and record_of(table, self._records) is not None
+        return Application(placed, key, group, is_remembered)
 
     def _fits_where_it_is(self, placed: Placement, wanted: GroupKey | None) -> bool:
-        """Whether nothing but the group that the spec names is against it: the columns are those accepted last, too."""
+        """Whether only the group that the spec names is against it: the columns are those accepted last, too."""
         table, current = placed.table, placed.group
         if not placed.is_remembered or current is None or current.key == wanted or table.spec is None:
             return False
         is_known = table.status.columns == table.spec.columns
-        return is_known and self._refusal(placed, current.key, current) is None
-
-    def _refusal(self, placed: Placement, key: GroupKey | None, group: ObservedGroup | None) -> Refusal | None:
-        table = placed.table
-        if table.spec is None or key is None:
-            return Refusal(reason=Reason.INVALID_SPEC, message=f"{table.spec_error}; correct the spec")
-        forbidden = _refusal_of_namespace(group, table) if group else _refusal_of_foreign(table, key)
-        if forbidden is not None:
-            return forbidden
-        if table.status_error:
-            return _refusal_of_status(placed)
-        if table.is_recovering:
-            return _refusal_of_recovery(table, record_of(table, self._records) is not None)
-        has_known_files = table.status.snapshot and (table.status.columns or not placed.columns_are_known)
-        if has_known_files and not table.is_being_replaced:
-            refused = _refusal_of_columns(placed, table.spec)
-            if refused:
-                return refused
-        is_member = placed.group is not None and placed.group.key == key
-        return refusal_by_group(group, table, is_member) if group else None
+        return is_known and refusal_of(self._application(placed, current.key, current)) is None
 
     @cached_property
     def _records(self) -> dict[str, tuple[RecycledTable, ObservedGroup]]:
@@ -159,21 +164,15 @@ def _is_open(group: ObservedGroup | None, key: GroupKey, table: ObservedTable) -
     return key[0] == namespace if group is None else allows(group, namespace)
 
 
-def _kept_memory(placed: Placement, table: ObservedTable) -> TableMemory:
-    """Of a table that is refused. A status that cannot be read is no news of its snapshot."""
-    known = placed.memory
+def _memory(outcome: _Outcome) -> TableMemory:
+    """What the group is to remember. The snapshot of before stays while the status cannot be read."""
+    known, table, group = outcome.placed.memory, outcome.table, outcome.group
     snapshot = table.status.snapshot or (known.snapshot if table.status_error else None)
-    return TableMemory(known.replicas, known.columns_digest, snapshot)
-
-
-def _next_memory(placed: Placement, table: ObservedTable, group: ObservedGroup | None) -> TableMemory:
-    """Of a table whose spec is accepted. ``group``: it is in this one, and not on its way there."""
-    kept = _kept_memory(placed, table)
-    if table.spec is None:
-        return kept
-    replicas = table.spec.replicas or group.spec.replicas if group and group.spec else kept.replicas
-    columns_digest = kept.columns_digest if table.is_being_replaced else table.spec.columns_digest
-    return TableMemory(replicas, columns_digest, kept.snapshot)
+    if not outcome.is_accepted or table.spec is None:
+        return TableMemory(known.replicas, known.columns_digest, snapshot)
+    replicas = table.spec.replicas or group.spec.replicas if group and group.spec else known.replicas
+    columns_digest = known.columns_digest if table.is_being_replaced else table.spec.columns_digest
+    return TableMemory(replicas, columns_digest, snapshot)
 
 
 def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, tuple[ObservedTable, ...]]:
@@ -186,6 +185,28 @@ def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, t
 def _age(table: ObservedTable) -> tuple[object, ...]:
     """The first made first: two operators find the same parent table."""
     return table.identity.created_at, table.identity.namespace, table.identity.name
+
+
+def refusal_of(application: Application) -> Refusal | None:
+    """Why the group does not take the table. Doris' and StarRocks' checks come last."""
+    placed, key, group, is_remembered = application
+    table = placed.table
+    if table.spec is None or key is None:
+        return Refusal(reason=Reason.INVALID_SPEC, message=f"{table.spec_error}; correct the spec")
+    forbidden = _refusal_of_namespace(group, table) if group else _refusal_of_foreign(table, key)
+    if forbidden is not None:
+        return forbidden
+    if table.status_error:
+        return _refusal_of_status(placed)
+    if table.is_recovering:
+        return _refusal_of_recovery(table, is_remembered)
+    has_known_files = table.status.snapshot and (table.status.columns or not placed.columns_are_known)
+    if has_known_files and not table.is_being_replaced:
+        refused = _refusal_of_columns(placed, table.spec)
+        if refused:
+            return refused
+    is_member = placed.group is not None and placed.group.key == key
+    return refusal_by_group(group, table, is_member) if group else None
 
 
 def _refusal_of_columns(placed: Placement, spec: ColocatedTableSpec) -> Refusal | None:
@@ -266,7 +287,7 @@ def _refusal_of_foreign(table: ObservedTable, key: GroupKey) -> Refusal | None:
 
 
 def _refusal_of_recovery(table: ObservedTable, is_remembered: bool) -> Refusal:
-    """While its files are brought back nobody may load the table."""
+    """No load is accepted while the table's files are brought back."""
     if table.adopts and table.recovers is None:
         message = "`colocation adopt` has not committed its snapshot yet; wait, or run the command again"
         return Refusal(reason=Reason.RECOVERING, message=message)

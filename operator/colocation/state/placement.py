@@ -10,6 +10,7 @@ spec, and the placement of every other table stays as it is.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ..model.group import GroupMember
 from ..model.names import group_key, group_reference, private_group_name
@@ -53,30 +54,30 @@ class Placement:
     columns_are_known: bool = True
 
 
-class Placements:
-    """The placements of all tables.
+class Claim(NamedTuple):
+    """All that places a table.
 
-    Args:
-        groups: by (namespace, name).
-        tables: all of them.
-        memo: of earlier decisions.
+    ``memories``: of the groups that remember a table of this uid. ``named``: the group that the table's status names,
+    if it exists.
     """
 
-    def __init__(self, groups: Groups, tables: Iterable[ObservedTable], memo: Memo) -> None:
-        self._groups = groups
-        self._memo = memo
-        self._memories: dict[str, Memories] = {}
-        for _, group in sorted(groups.items()):
-            for member in group.status.members:
-                self._memories[member.uid] = (*self._memories.get(member.uid, ()), (group, member))
-        self.by_uid = {table.identity.uid: self._placement(table) for table in tables}
+    table: ObservedTable
+    memories: Memories
+    named: ObservedGroup | None
 
-    def _placement(self, table: ObservedTable) -> Placement:
+
+def placements(groups: Groups, tables: Iterable[ObservedTable], memo: Memo) -> dict[str, Placement]:
+    """Uid of each table -> where it is placed."""
+    memories: dict[str, Memories] = {}
+    for _, group in sorted(groups.items()):
+        for member in group.status.members:
+            memories[member.uid] = (*memories.get(member.uid, ()), (group, member))
+    found: dict[str, Placement] = {}
+    for table in tables:
         uid, named = table.identity.uid, _named_key(table)
-        memories, claimed = self._memories.get(uid, ()), self._groups.get(named) if named else None
-        return self._memo.of(
-            ("placement", uid), (table, memories, claimed), lambda: _placement(table, memories, claimed)
-        )
+        claim = Claim(table, memories.get(uid, ()), groups.get(named) if named else None)
+        found[uid] = memo.of(("placement", uid), claim, placement)
+    return found
 
 
 def _named_key(table: ObservedTable) -> GroupKey | None:
@@ -84,10 +85,11 @@ def _named_key(table: ObservedTable) -> GroupKey | None:
     return group_key(table.identity.namespace, table.status.group) if table.status.group else None
 
 
-def _placement(table: ObservedTable, memories: Memories, claimed: ObservedGroup | None) -> Placement:
-    """``memories``: of a table of this uid. ``claimed``: the group that the table's status names, if it exists."""
-    own = tuple(one for one in memories if _is_of(one[1], table))
-    group = _group(table, own, claimed)
+def placement(claim: Claim) -> Placement:
+    """Where the table is placed, and as what its group remembers it."""
+    table = claim.table
+    own = tuple(one for one in claim.memories if _is_of(one[1], table))
+    group = _group(table, own, claim.named)
     known = _memory_in(group, own)
     if known is None:
         nothing = TableMemory(table.status.replicas, "", None)
@@ -204,3 +206,31 @@ def spec_key(table: ObservedTable) -> GroupKey | None:
     if table.spec.colocate_with:
         return group_key(namespace, table.spec.colocate_with)
     return namespace, private_group_name(name, table.identity.uid)
+
+
+def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = None) -> GroupMember:
+    """What is remembered of a table; without ``memory``, what its status says."""
+    memory = memory or TableMemory(table.status.replicas, "", table.status.snapshot)
+    settings: dict[str, object] = {}
+    if table.spec is not None:
+        settings = {
+            "recycle_after_seconds": table.spec.recycle_after_seconds,
+            "retention": table.spec.retention,
+            "compaction": table.spec.compaction,
+        }
+    identity = table.identity
+    return GroupMember(
+        namespace=identity.namespace,
+        name=identity.name,
+        uid=identity.uid,
+        snapshot=_without_operation(memory.snapshot),
+        replicas=memory.replicas,
+        columns_digest=memory.columns_digest,
+        leaving=leaving,
+        **settings,
+    )
+
+
+def _without_operation(snapshot: TableSnapshot | None) -> TableSnapshot | None:
+    """A group's object has room for a thousand tables, and for nothing that can be done without."""
+    return snapshot.model_copy(update={"operation": ""}) if snapshot and snapshot.operation else snapshot

@@ -1,36 +1,38 @@
 """Observation -> Snapshot: pure, so that what the planner sees can be tested without a cluster."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import partial
+from typing import NamedTuple
 
 from ..model.agent import ReplicaState
 from ..model.conditions import ConditionType, Reason
-from ..model.group import BucketSequence, ColocationGroupSpec
+from ..model.group import BucketSequence, ColocationGroupSpec, Proposal
 from ..model.names import LABEL_DRAIN, LABEL_ZONE
-from ..model.snapshot import GroupState, Limits, Node, Snapshot
+from ..model.snapshot import FailingTarget, GroupState, Limits, Node, Snapshot
 from .agent_view import AgentView
 from .clone_jobs import clones_of, transfer_clones
 from .confirmation import doubtful_nodes, unconfirmed_replicas
 from .containment import Containment, group_scope
 from .disks import KnownDisks, disk_fault, known_disks
 from .failing_targets import failing_targets_of
-from .held import TableReports, held_of_group, said_of
-from .index import TableIndex
+from .held import GroupFiles, Holdings, TableFiles, holdings
+from .memo import Memo
 from .objects import ObservedGroup, ObservedNode, ObservedTable
 from .observation import Observation
 from .parse import parse_time
+from .placement import GroupKey
+from .views import ClusterView, GroupView, TableView
 from .weights import settled_weights, weight_of
 
 ADOPTION_GRACE = timedelta(minutes=10)
 
 
 def snapshot_of(
-    index: TableIndex,
-    reports: TableReports,
+    cluster: ClusterView,
     limits: Limits,
     agent_grace_seconds: float,
+    memo: Memo | None = None,
     containment: Containment | None = None,
 ) -> Snapshot:
     """What the planner decides from.
@@ -39,14 +41,15 @@ def snapshot_of(
     ``agent_grace_seconds``: an agent that is silent for less still counts as ready (it restarts).
     ``containment``: keeps what is wrong with one group or node from the others.
     """
-    containment = containment or Containment()
-    observation = index.observation
+    memo, containment = memo or Memo(), containment or Containment()
+    observation = cluster.observation
     states: list[GroupState] = []
-    for group in observation.groups:
+    for view in cluster.groups.values():
+        group = view.group
         if group.spec is not None and not group.identity.deleting and not group.status_error:
-            if awaits_files(index, group):
+            if awaits_files(view, observation):
                 continue  # its map follows the files
-            state = containment.run(group_scope(group), partial(_group_state, index, reports, group, group.spec))
+            state = containment.run(group_scope(group), _group_state, view, observation, memo)
             states += [state] if state else []
     groups = tuple(states)
     names = {agent.node for agent in observation.agents}
@@ -59,70 +62,98 @@ def snapshot_of(
         for node in observation.nodes
         if node.name in names
     )
-    clones = (*clones_of(observation, groups), *transfer_clones(observation))
+    clones = (*clones_of(observation, groups), *transfer_clones(cluster))
     return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
 
 
-def awaits_files(index: TableIndex, group: ObservedGroup) -> bool:
+def awaits_files(view: GroupView, agents: Observation) -> bool:
     """Whether the group has no map yet, and tables that are made again bring files that it should follow.
 
     For a while only: a table whose files do not come must not keep the others from being placed.
     """
-    if group.status.backends_per_bucket_seq is not None:
+    if view.group.status.backends_per_bucket_seq is not None:
         return False
-    return any(_is_adopting(index.observation, table) for table in index.adopting(group.key))
+    return any(_is_adopting(one.table, agents) for one in view.adopting)
 
 
-def _is_adopting(observation: Observation, table: ObservedTable) -> bool:
+def _is_adopting(table: ObservedTable, agents: Observation) -> bool:
     """Whether the table waits for its snapshot, or for agents to report what they hold of it."""
-    if observation.now - table.identity.created_at >= ADOPTION_GRACE:
+    if agents.now - table.identity.created_at >= ADOPTION_GRACE:
         return False
-    return table.status.snapshot is None or any(observation.unheard(table))
+    return table.status.snapshot is None or any(agents.unheard(table))
 
 
-def _group_state(
-    index: TableIndex, reports: TableReports, group: ObservedGroup, spec: ColocationGroupSpec
-) -> GroupState:
-    observation, membership, rows = index.observation, index.membership, group.status.backends_per_bucket_seq
-    placed, arriving = membership.members[group.key], membership.arriving.get(group.key, ())
-    if (arriving or placed) and index.leaving.issuperset(table.identity.uid for table in placed):
-        # All that it places is leaving, or it is empty and tables come to where its map is now: moves would be in vain.
-        spec = spec.model_copy(update={"balancing": spec.balancing.model_copy(update={"enabled": False})})
-    tables = index.sound(placed)
+def _group_state(view: GroupView, observation: Observation, memo: Memo) -> GroupState:
+    group, spec = view.group, _spec_of(view)
+    files, rows = _files_of(view.sound), group.status.backends_per_bucket_seq
     if rows is None:
-        # Made anew, or for tables that lie somewhere already: it begins with the nodes that hold them.
-        lying = held_of_group(observation, reports, (*tables, *index.sound(arriving)), spec.buckets, None)
-        rows = recovered_map(lying.held, spec.buckets, spec.replicas)
-    doubtful = doubtful_nodes(observation, reports, tables, rows)
-    holdings = index.memo.of(
-        ("holdings", group.key),
-        (rows, spec.buckets, doubtful, *said_of(observation, reports, tables)),
-        lambda: held_of_group(observation, reports, tables, spec.buckets, rows, doubtful),
+        # The group or its status is new, or its tables have files already: its map starts from nodes that hold them.
+        arriving = _files_of(one for one in view.arriving if one.fault is None)
+        stored = holdings(GroupFiles((*files, *arriving), spec.buckets))
+        rows = recovered_map(stored.held, spec.buckets, spec.replicas)
+    doubtful = doubtful_nodes(_files_of(one for one in view.sound if one.is_fresh), rows, observation.agent_views)
+    found = memo.of(("holdings", view.key), GroupFiles(files, spec.buckets, rows, doubtful), holdings)
+    described = _Described(
+        key=view.key,
+        spec=spec,
+        rows=rows,
+        holdings=found,
+        unconfirmed=unconfirmed_replicas(group.status, found.pending),
+        failing_targets=failing_targets_of(group.status.failing_targets, observation.now),
+        unstable_since=_unstable_since(group, spec.buckets, observation.now),
+        marked_unstable=group.marked_unstable,
+        proposal=group.status.proposal,
+        approved_proposal=group.approved_proposal,
     )
-    unconfirmed = unconfirmed_replicas(group.status, holdings.pending)
-    unstable_since = _unstable_since(group, spec.buckets, observation.now)
-    failing_targets = failing_targets_of(group.status.failing_targets, observation.now)
-    return index.memo.of(
-        ("group state", group.key),
-        (
-            *(spec, rows, holdings, unconfirmed, failing_targets, unstable_since, group.marked_unstable),
-            *(group.status.proposal, group.approved_proposal),
-        ),
-        lambda: GroupState(
-            namespace=group.identity.namespace,
-            name=group.identity.name,
-            spec=spec,
-            map=rows,
-            bucket_bytes=holdings.bucket_bytes,
-            held=holdings.held,
-            unconfirmed=unconfirmed,
-            failing_targets=failing_targets,
-            unstable_since=unstable_since,
-            marked_unstable=group.marked_unstable,
-            proposal=group.status.proposal,
-            approved_proposal=group.approved_proposal,
-        ),
+    return memo.of(("group state", view.key), described, _described_state)
+
+
+class _Described(NamedTuple):
+    """What the planner is to know of a group; its GroupState costs more to make and to compare."""
+
+    key: GroupKey
+    spec: ColocationGroupSpec
+    rows: BucketSequence | None
+    holdings: Holdings
+    unconfirmed: Mapping[str, tuple[int, ...]]
+    failing_targets: Mapping[str, FailingTarget]
+    unstable_since: Mapping[int, datetime]
+    marked_unstable: str | None
+    proposal: Proposal | None
+    approved_proposal: str | None
+
+
+def _described_state(described: _Described) -> GroupState:
+    return GroupState(
+        namespace=described.key[0],
+        name=described.key[1],
+        spec=described.spec,
+        map=described.rows,
+        bucket_bytes=described.holdings.bucket_bytes,
+        held=described.holdings.held,
+        unconfirmed=described.unconfirmed,
+        failing_targets=described.failing_targets,
+        unstable_since=described.unstable_since,
+        marked_unstable=described.marked_unstable,
+        proposal=described.proposal,
+        approved_proposal=described.approved_proposal,
     )
+
+
+def _spec_of(view: GroupView) -> ColocationGroupSpec:
+    """The spec; without balancing, when moves would be in vain.
+
+    All tables that the group places are leaving, or it is empty and tables come to where its map is now.
+    """
+    spec = view.group.spec
+    assert spec is not None
+    if not (view.arriving or view.tables) or not all(table.is_leaving for table in view.tables):
+        return spec
+    return spec.model_copy(update={"balancing": spec.balancing.model_copy(update={"enabled": False})})
+
+
+def _files_of(tables: Iterable[TableView]) -> tuple[TableFiles, ...]:
+    return tuple(view.files for view in tables)
 
 
 def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[int, datetime]:

@@ -41,8 +41,8 @@ def test_what_is_known_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> Non
     _ = now.membership
     taken: list[str] = []
     of = module.Memo.of
-    monkeypatch.setattr(module.Memo, "of", lambda memo, name, inputs, find, *rest: of(
-        memo, name, inputs, lambda: (taken.append(name[1]), find())[1], *rest
+    monkeypatch.setattr(module.Memo, "of", lambda memo, name, view, find, *rest: of(
+        memo, name, view, lambda view: (taken.append(name[1]), find(view))[1], *rest
     ))  # fmt: skip
     _ = now.with_table(parse_table(table("new"))).membership
     assert set(taken) == {"uid-of-new"}

@@ -10,6 +10,7 @@ from colocation.manifests.clone_job import clone_job_name
 from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, node_label
 from colocation.reconcile.actions import MarkAgent
 from colocation.reconcile.agent_marks import mark_actions
+from colocation.reconcile.node_labels import Marked
 from colocation.state.objects import ObservedAgent
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_agent
@@ -88,9 +89,13 @@ AGENTS = st.tuples(*(st.builds(pod, st.just(name), is_marked=st.booleans(), is_k
 def test_marks_converge_in_one_pass(agents: tuple[ObservedAgent, ...], maps: list[frozenset[str]]) -> None:
     """Then each node of a map is kept, no other one has our mark, and nothing is left to do."""
     holding: frozenset[str] = frozenset().union(*maps)
-    written = {action.node: action.holds_replicas for action in mark_actions(agents, (), maps, ())}
-    after = [replace(one, is_marked=written[one.node], is_kept=written[one.node]) if one.node in written else one
-             for one in agents]  # fmt: skip
-    assert mark_actions(after, (), maps, ()) == ()
+    wanted = {f"label-{number}": nodes for number, nodes in enumerate(maps)}
+    first = mark_actions(Marked((), agents, wanted, frozenset()))
+    written = {action.node: action.holds_replicas for action in first}
+    after = tuple(
+        replace(one, is_marked=written[one.node], is_kept=written[one.node]) if one.node in written else one
+        for one in agents
+    )
+    assert mark_actions(Marked((), after, wanted, frozenset())) == ()
     assert all(one.is_kept for one in after if one.node in holding)
     assert not any(one.is_marked for one in after if one.node not in holding)

@@ -11,9 +11,9 @@ from colocation.model.snapshot import Snapshot
 from colocation.planner import planning as plans
 from colocation.planner.cluster import Cluster
 from colocation.planner.status import Status
-from colocation.reconcile import decide as deciding
+from colocation.reconcile import findings, group_scopes, table_scopes
 from colocation.reconcile import planned as planning
-from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
+from colocation.reconcile.actions import MarkGroupUnstable, Scope, WriteGroupStatus, WriteTableStatus
 from colocation.state import snapshot as snapshots
 from colocation.state.observation import Observation
 
@@ -69,11 +69,11 @@ def test_what_an_agent_says_harms_its_node_alone() -> None:
 @pytest.mark.parametrize(
     ("module", "function", "attribute"),
     [
-        pytest.param(snapshots, "_group_state", "", id="state of the group"),
-        pytest.param(deciding, "next_recycled", "", id="its dropped tables"),
-        pytest.param(deciding, "next_status", "group", id="its status"),
-        pytest.param(deciding, "clone_actions", "group", id="its clones"),
-        pytest.param(deciding, "drop_actions", "group", id="its drops"),
+        pytest.param(snapshots, "_group_state", "group", id="state of the group"),
+        pytest.param(findings, "next_recycled", "group", id="its dropped tables"),
+        pytest.param(group_scopes, "next_status", "group", id="its status"),
+        pytest.param(group_scopes, "clone_actions", "group", id="its clones"),
+        pytest.param(group_scopes, "drop_actions", "group", id="its drops"),
     ],
 )
 def test_error_of_one_group_is_that_groups(
@@ -88,7 +88,7 @@ def test_error_of_one_group_is_that_groups(
     assert (mark.group.name, mark.status["stable"], mark.status["reason"]) == ("sales", False, "InternalError")
     assert not [one for one in actions_of(after, WriteGroupStatus) if one.group.name == "sales"]
 
-    def others(scopes: Iterator[deciding.Scope]) -> list[deciding.Scope]:
+    def others(scopes: Iterator[Scope]) -> list[Scope]:
         return [scope for scope in scopes if "shop/sales" not in scope.name]
 
     assert others(iter(after.scopes)) == others(iter(before.scopes))
@@ -137,7 +137,7 @@ def test_plan_that_cannot_be_checked_is_not_carried_out(monkeypatch: pytest.Monk
 def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so itself; groups and other tables do not notice."""
     before = decided(two_groups())
-    failing("orders", "table", monkeypatch, deciding, "table_actions")
+    failing("orders", "table", monkeypatch, table_scopes, "table_actions")
     after = decided(two_groups())
     assert list(after.errors) == ["table shop/orders"]
     told = [one for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]

@@ -7,13 +7,13 @@ import pytest
 from colocation.model.group import ColocationGroupStatus, RecycledTable
 from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import DeleteGroup
-from colocation.reconcile.members import NEWS, delete_after, member_of, next_members, next_recycled
-from colocation.state.held import TableReports
-from colocation.state.index import TableIndex
-from colocation.state.membership import memberships
+from colocation.reconcile.members import delete_after, next_members, next_recycled
+from colocation.state.assemble import assemble
+from colocation.state.dropped import NEWS
 from colocation.state.objects import DroppedTable, ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
 from colocation.state.parse import format_time
+from colocation.state.placement import member_of
 
 from ..state.objects import NOW, group, remembering, seconds, table
 from ..state.test_membership import placed
@@ -26,9 +26,10 @@ SALES, STOCK = group("sales"), group("stock")
 STOCK = replace(STOCK, identity=replace(STOCK.identity, uid="cafebabe-group"))
 
 
-def index_of(groups: tuple[ObservedGroup, ...], *tables: ObservedTable) -> TableIndex:
-    observation = Observation(NOW, groups=groups, tables=tables)
-    return TableIndex(observation, memberships(observation))
+def recycled_of(observation: Observation, of: ObservedGroup) -> tuple[RecycledTable, ...]:
+    """The group's recycle bin after the pass."""
+    cluster = assemble(observation)
+    return next_recycled(cluster.groups[of.key], cluster)
 
 
 def with_snapshot(table: ObservedTable, number: int) -> ObservedTable:
@@ -48,9 +49,9 @@ def test_table_that_has_left_is_remembered_until_its_next_group_does(
 ) -> None:
     """If it is dropped in between, somebody has to know that, and for how long its files are kept."""
     sales = remembering(SALES, ORDERS, leaving=True)
-    index = index_of((sales, stock), ORDERS)
-    assert index.places == {ORDERS.identity.uid: ("shop", "stock")}
-    assert [(member.name, member.leaving) for member in next_members(index, sales)] == remembered
+    cluster = assemble(Observation(NOW, groups=(sales, stock), tables=(ORDERS,)))
+    assert cluster.tables[ORDERS.identity.uid].group == stock
+    assert [(member.name, member.leaving) for member in next_members(cluster.groups[sales.key])] == remembered
 
 
 def test_a_group_does_not_remember_what_made_a_snapshot() -> None:
@@ -92,8 +93,7 @@ def test_table_that_is_dropped_before_its_group_has_noticed_it_waits_in_the_bin(
     other = tuple(replace(one, identity=replace(one.identity, uid="99999999-new")) for one in tables)
     gone = {dropped.identity.uid: DroppedTable(dropped, dropped_at)}  # type: ignore[arg-type]
     observation = Observation(NOW, groups=(SALES, STOCK), tables=other, dropped_tables=gone)
-    index = TableIndex(observation, memberships(observation))
-    found = next_recycled(index, TableReports(observation), SALES)
+    found = recycled_of(observation, SALES)
     assert [record.uid for record in found] == [dropped.identity.uid] * noticed
 
 
@@ -117,8 +117,7 @@ def test_dropped_table_is_remembered_with_its_last_commit(known: int, has_heir: 
     heir = replace(heir, status=heir.status.model_copy(update={"snapshot": None}))
     sales = replace(SALES, status=SALES.status.model_copy(update={"recycled": (record,)}))
     observation = Observation(NOW, groups=(sales,), tables=(heir,) * has_heir, dropped_tables=gone)
-    index = TableIndex(observation, memberships(observation))
-    [found] = next_recycled(index, TableReports(observation), sales)
+    [found] = recycled_of(observation, sales)
     assert found.snapshot and found.snapshot.id == remembered
 
 
@@ -138,8 +137,7 @@ def test_table_that_is_dropped_while_it_moves_waits_in_one_bin(
     sales = remembering(SALES, ORDERS, leaving=True)
     gone = {ORDERS.identity.uid: DroppedTable(ORDERS, NOW)} if was_seen else {}
     observation = Observation(NOW, groups=(sales, stock), dropped_tables=gone)
-    index = TableIndex(observation, memberships(observation))
-    bins = {one.identity.name: next_recycled(index, TableReports(observation), one) for one in (sales, stock)}
+    bins = {one.identity.name: recycled_of(observation, one) for one in (sales, stock)}
     assert [name for name, found in bins.items() if found] == where
 
 
@@ -165,6 +163,5 @@ def test_group_that_anybody_uses_does_not_go(
         remembering(one, *(table for table in tables if table.status.group == one.identity.name))
         for one in (made, STOCK)
     )
-    index = index_of((sales, stock), *tables)
-    assert sales.spec is not None
-    assert delete_after(index, sales, sales.spec, ()) == goes_at
+    cluster = assemble(Observation(NOW, groups=(sales, stock), tables=tables))
+    assert delete_after(cluster.groups[sales.key], (), NOW) == goes_at

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from colocation.manifests.clone_job import clone_job_name
 from colocation.model.names import NODE_LABEL_PREFIX, node_label
-from colocation.reconcile import decide as deciding
+from colocation.reconcile import group_scopes
 from colocation.reconcile.actions import LabelNode
-from colocation.reconcile.node_labels import label_actions
+from colocation.reconcile.node_labels import Marked, label_actions
 from colocation.state.objects import ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_node
@@ -91,7 +91,7 @@ def test_a_group_about_which_nothing_is_decided_keeps_its_labels(
     def fail(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(deciding, "next_status", fail)
+    monkeypatch.setattr(group_scopes, "next_status", fail)
     assert actions_of(decided(scene(*nodes)), LabelNode) == []
 
 
@@ -116,12 +116,12 @@ def test_labels_converge_in_one_pass(
     """Then every label of a decided group is where it should be, others are as they were, and nothing is left to do."""
     undecided -= wanted.keys()
     nodes = tuple(replace(node(name), group_labels=labels) for name, labels in zip(NODES, there, strict=True))
-    after = performed(nodes, list(label_actions(nodes, wanted, undecided)))
+    after = performed(nodes, label_actions(Marked(nodes, (), wanted, undecided)))
     for before, one in zip(nodes, after, strict=True):
         due = {label: "true" for label, names in wanted.items() if one.name in names}
         kept = {label: value for label, value in before.group_labels.items() if label in undecided}
         assert one.group_labels == {**kept, **due}
-    assert list(label_actions(after, wanted, undecided)) == []
+    assert label_actions(Marked(after, (), wanted, undecided)) == ()
 
 
 @given(namespace=st.from_regex(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True),

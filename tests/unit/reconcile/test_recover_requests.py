@@ -4,20 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.reconcile.actions import CreateTable, EndRecoverRequests, PostEvent
+from colocation.reconcile.actions import Action, CreateTable, EndRecoverRequests, PostEvent
 from colocation.reconcile.members import next_recycled
-from colocation.reconcile.recovery import MAX_REFUSAL_EVENTS, bins_of, lying_of, request_actions
-from colocation.state.held import TableReports
-from colocation.state.index import TableIndex
-from colocation.state.membership import memberships
+from colocation.reconcile.recovery import MAX_REFUSAL_EVENTS, lying_of, request_actions
+from colocation.state.assemble import assemble
 from colocation.state.objects import ObservedGroup
 from colocation.state.observation import Observation
 
 from ..state.objects import NOW, agent, group, remembering, table, view
 
 
-def index_of(observation: Observation) -> TableIndex:
-    return TableIndex(observation, memberships(observation))
+def answers_to(observation: Observation) -> list[Action]:
+    """What is done about the requests of the only group."""
+    cluster = assemble(observation)
+    [found] = cluster.groups.values()
+    return list(request_actions(found, cluster, lying_of(observation)))
 
 
 def with_dropped(namespace: str, allowed: list[str], request: str) -> Observation:
@@ -26,7 +27,8 @@ def with_dropped(namespace: str, allowed: list[str], request: str) -> Observatio
     orders = replace(orders, identity=replace(orders.identity, namespace=namespace))
     sales = remembering(group("sales", allowedNamespaces=allowed), orders)
     before = Observation(NOW, groups=(sales,))
-    recycled = next_recycled(index_of(before), TableReports(before), sales)
+    cluster = assemble(before)
+    recycled = next_recycled(cluster.groups[sales.key], cluster)
     status = sales.status.model_copy(update={"members": (), "recycled": recycled})
     asked = replace(sales, status=status, recover_requests=frozenset({request}))
     found = view()
@@ -60,7 +62,7 @@ def test_whose_tables_a_group_brings_back(
 ) -> None:
     """No table is made in a namespace that has nothing to do with the group any more."""
     observation = with_dropped(namespace, allowed, request_)
-    actions = list(request_actions(index_of(observation), only_group(observation), bins_of(observation)))
+    actions = answers_to(observation)
     if refusal is None:
         assert [type(one) for one in actions] == [CreateTable]
         return
@@ -76,7 +78,7 @@ def test_any_number_of_requests_costs_few_calls(count: int) -> None:
     found = only_group(observation)
     wrong = {f"wrong-{number}" for number in range(count)}
     asked = replace(found, recover_requests=frozenset({UID[:length] for length in range(8, len(UID))} | wrong))
-    *events, end, creation = request_actions(index_of(observation), asked, bins_of(observation))
+    *events, end, creation = answers_to(replace(observation, groups=(asked,)))
     assert isinstance(end, EndRecoverRequests) and set(end.requests) == wrong
     assert isinstance(creation, CreateTable)
     assert all(isinstance(one, PostEvent) for one in events) and 1 <= len(events) <= MAX_REFUSAL_EVENTS + 1
@@ -87,7 +89,7 @@ def test_table_is_made_from_the_bin_of_a_node_that_answers() -> None:
     observation = with_dropped("shop", [], UID[:8])
     silent = {name: replace(one, silent_since=NOW) for name, one in observation.agent_views.items()}
     away = replace(observation, agent_views=silent)
-    assert list(request_actions(index_of(away), only_group(away), bins_of(away))) == []
+    assert answers_to(away) == []
 
 
 def test_each_node_whose_bin_has_the_table_is_asked() -> None:
@@ -97,7 +99,7 @@ def test_each_node_whose_bin_has_the_table_is_asked() -> None:
     views["node-2"] = replace(views["node-2"], silent_since=NOW)
     agents = tuple(agent(name) for name in views)
     many = replace(observation, agents=agents, agent_views=views)
-    [action] = request_actions(index_of(many), only_group(many), bins_of(many))
+    [action] = answers_to(many)
     assert isinstance(action, CreateTable)
     assert [folder.url for folder in action.folders] == [many.agent_urls["node-1"], many.agent_urls["node-3"]]
 
@@ -110,7 +112,6 @@ def test_files_that_are_under_another_uid_are_named() -> None:
     other = found.report.model_copy(
         update={"recycled_directories": (), "unknown_directories": ("shop/orders-77777777", "shop/orders2-77777777")}
     )
-    moved = replace(observation, agent_views={"node-1": replace(found, report=other)})
-    [event, end] = request_actions(index_of(moved), only_group(moved), lying_of(moved))
+    [event, end] = answers_to(replace(observation, agent_views={"node-1": replace(found, report=other)}))
     assert isinstance(event, PostEvent) and isinstance(end, EndRecoverRequests)
     assert "remembers orders-77777777, of the same name: `colocation adopt -n shop --table orders" in event.message

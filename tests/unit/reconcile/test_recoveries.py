@@ -10,10 +10,8 @@ from colocation.model.group import RecycledTable
 from colocation.reconcile.members import next_recycled
 from colocation.reconcile.recovery import Recovery, is_lost, lying_of, recoveries_of
 from colocation.state.agent_view import AgentView
+from colocation.state.assemble import assemble
 from colocation.state.containment import Containment
-from colocation.state.held import TableReports
-from colocation.state.index import TableIndex
-from colocation.state.membership import memberships
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
 
@@ -24,10 +22,6 @@ from .test_deletions import ORDERS, recovering
 TABLE, RECORD = recovering(ORDERS)
 OLD_FOLDER = f"shop/{ORDERS.directory}"
 AN_HOUR_AGO, IN_AN_HOUR = "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"
-
-
-def index_of(observation: Observation) -> TableIndex:
-    return TableIndex(observation, memberships(observation))
 
 
 def told(
@@ -51,8 +45,7 @@ def coming_back(record: RecycledTable = RECORD, **views: AgentView) -> Observati
 
 def recovery(observation: Observation) -> Recovery:
     snapshot = decided(observation).snapshot
-    reports = TableReports(observation)
-    [found] = recoveries_of(index_of(observation), reports, snapshot, Containment(), lying_of(observation))
+    [found] = recoveries_of(assemble(observation), snapshot, lying_of(observation), Containment())
     return found
 
 
@@ -171,11 +164,11 @@ def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Obs
 )
 def test_table_is_lost_only_with_proof(observation: Observation, lost: bool) -> None:
     """Until then the group remembers the dropped table, whatever the time."""
-    [group] = observation.groups
-    [record] = group.status.recycled
-    reports = TableReports(observation)
-    assert is_lost(index_of(observation), reports, group, record, [TABLE]) is lost
-    assert (next_recycled(index_of(observation), reports, group) == ()) is lost
+    cluster = assemble(observation)
+    [group] = cluster.groups.values()
+    [dropped] = group.dropped
+    assert is_lost(dropped, group, cluster) is lost
+    assert (next_recycled(group, cluster) == ()) is lost
 
 
 def test_table_that_nobody_asks_for_goes_with_its_time() -> None:
@@ -183,8 +176,14 @@ def test_table_that_nobody_asks_for_goes_with_its_time() -> None:
     observation = purged(bin_=(OLD_FOLDER,))
     [group] = observation.groups
     alone = replace(observation, tables=())
-    assert next_recycled(index_of(alone), TableReports(alone), group) == ()
+    assert recycled_of(alone) == ()
     early = group.status.recycled[0].model_copy(update={"purge_at": IN_AN_HOUR})
     waiting = replace(group, status=group.status.model_copy(update={"recycled": (early,)}))
-    alone = replace(alone, groups=(waiting,))
-    assert next_recycled(index_of(alone), TableReports(alone), waiting) == (early,)
+    assert recycled_of(replace(alone, groups=(waiting,))) == (early,)
+
+
+def recycled_of(observation: Observation) -> tuple[RecycledTable, ...]:
+    """The recycle bin of the only group after the pass."""
+    cluster = assemble(observation)
+    [group] = cluster.groups.values()
+    return next_recycled(group, cluster)

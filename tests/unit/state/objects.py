@@ -7,7 +7,6 @@ from colocation.manifests.clone_job import clone_job_name
 from colocation.model.agent import AgentReport, BucketReport, CloneProgress, DiskReport, TableReport
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
-from colocation.reconcile.members import member_of
 from colocation.state.agent_view import AgentView
 from colocation.state.objects import (
     Identity,
@@ -17,7 +16,7 @@ from colocation.state.objects import (
     ObservedNode,
     ObservedTable,
 )
-from colocation.state.placement import TableMemory
+from colocation.state.placement import TableMemory, member_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MANIFEST = "a" * 64

@@ -6,11 +6,10 @@ from datetime import timedelta
 import pytest
 
 from colocation.model.group import UnstableBucket
+from colocation.model.schema_check import Refusal
 from colocation.model.snapshot import GroupState, Limits, Node, Snapshot
-from colocation.state.confirmation import CONFIRMATION_GRACE, faults_of
-from colocation.state.held import TableReports
-from colocation.state.index import TableIndex
-from colocation.state.membership import memberships
+from colocation.state.assemble import assemble
+from colocation.state.confirmation import CONFIRMATION_GRACE
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
 from colocation.state.snapshot import snapshot_of
@@ -25,9 +24,11 @@ JUST_NOW, LONG_AGO = NOW - seconds(1), NOW - CONFIRMATION_GRACE
 
 
 def snapshot(observation: Observation) -> Snapshot:
-    membership, reports = memberships(observation), TableReports(observation)
-    index = TableIndex(observation, membership, faults_of(observation, membership, reports))
-    return snapshot_of(index, reports, Limits(), 30)
+    return snapshot_of(assemble(observation), Limits(), 30)
+
+
+def faults(observation: Observation) -> list[Refusal]:
+    return [view.fault for view in assemble(observation).tables.values() if view.fault]
 
 
 def state(observation: Observation) -> GroupState:
@@ -135,8 +136,7 @@ def test_manifest_that_nobody_has_yet_changes_no_verdict(heard: tuple[str, ...])
 def test_manifest_that_no_node_has_is_its_tables_fault_alone() -> None:
     """The group is judged by its other tables, at once and for as long as it lasts."""
     observation = claiming(FORMER, NODES, None)
-    membership, reports = memberships(observation), TableReports(observation)
-    [fault] = faults_of(observation, membership, reports).values()
+    [fault] = faults(observation)
     assert fault.reason == "ManifestMissing" and FORMER in fault.message
     found = state(observation)
     assert (found.bucket_bytes, found.unconfirmed) == ((50, 50), {})
@@ -150,4 +150,4 @@ def test_manifest_that_a_silent_node_was_seen_with_is_not_missing() -> None:
     view = agent_view(observation.groups[0], (bogus, lines), [table_report(bogus, WHOLE, FORMER)])
     views = {**observation.agent_views, "node-3": replace(view, silent_since=JUST_NOW)}
     away = replace(observation, agent_views=views)
-    assert faults_of(away, memberships(away), TableReports(away)) == {}
+    assert faults(away) == []

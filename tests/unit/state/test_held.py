@@ -8,7 +8,8 @@ import pytest
 from colocation.model.agent import TableReport
 from colocation.model.group import BucketSequence
 from colocation.model.table import TableSnapshot
-from colocation.state.held import Held, TableReports, held_of_group, nodes_without_retained
+from colocation.state.assemble import assemble
+from colocation.state.held import GroupFiles, Held, Holdings, holdings
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
 
@@ -18,10 +19,16 @@ ORDERS, LINES = table("orders"), table("lines")
 EVERYWHERE = {0: 50, 1: 50}
 
 
+def holdings_of(observation: Observation, buckets: int = 2, rows: BucketSequence | None = None) -> Holdings:
+    """What the nodes hold over all tables of the observation."""
+    files = tuple(one.files for one in assemble(observation).tables.values())
+    return holdings(GroupFiles(files, buckets, rows))
+
+
 def held(views: dict[str, object], tables=(ORDERS, LINES), known: bool = True):  # type: ignore[no-untyped-def]
     sizes = {("shop", one.directory, MANIFEST): EVERYWHERE for one in tables} if known else {}
     observation = Observation(NOW, tables=tables, agent_views=views, bucket_bytes=sizes)  # type: ignore[arg-type]
-    return held_of_group(observation, TableReports(observation), tables, 2)[:2]
+    return holdings_of(observation)[:2]
 
 
 @pytest.mark.parametrize(
@@ -46,10 +53,11 @@ def test_table_that_wants_nothing_of_a_bucket_does_not_count() -> None:
     """A bucket without files of a table is complete when the other tables' files are there."""
     observation = Observation(
         NOW,
+        tables=(ORDERS, LINES),
         agent_views={"node-1": view(table_report(ORDERS, {0: "complete"}))},
         bucket_bytes={("shop", ORDERS.directory, MANIFEST): {0: 50}, ("shop", LINES.directory, MANIFEST): {1: 70}},
     )
-    sizes, found = held_of_group(observation, TableReports(observation), (ORDERS, LINES), 2)[:2]
+    sizes, found = holdings_of(observation)[:2]
     assert sizes == (50, 70)
     assert found == {"node-1": {0: "complete"}}
 
@@ -98,7 +106,7 @@ def test_manifest_without_files_wants_nothing() -> None:
     """By the agents' word, not by the status."""
     sizes = {("shop", ORDERS.directory, MANIFEST): dict[int, int]()}
     observation = Observation(NOW, tables=(ORDERS,), bucket_bytes=sizes)
-    assert held_of_group(observation, TableReports(observation), (ORDERS,), 2).bucket_bytes == (0, 0)
+    assert holdings_of(observation).bucket_bytes == (0, 0)
 
 
 OLDER = TableSnapshot(id=0, manifest=f"sha256:{'b' * 64}", committed_at="2026-11-20T00:00:00Z")
@@ -125,7 +133,7 @@ def test_what_is_to_succeed_a_replica_has_retained_files_too(
     views["node-2"] = view(lacking)
     sizes = {("shop", RETAINING.directory, MANIFEST): {0: 50}}
     observation = Observation(NOW, tables=(RETAINING,), agent_views=views, bucket_bytes=sizes)
-    found = held_of_group(observation, TableReports(observation), (RETAINING,), 1, rows).held
+    found = holdings_of(observation, 1, rows).held
     assert found["node-2"] == {0: state}
 
 
@@ -146,7 +154,7 @@ def held_of_emptied(
     if silent:
         views[HOLDER] = replace(views[HOLDER], silent_since=NOW - seconds(1))
     observation = Observation(NOW, tables=tables, agent_views=views, bucket_bytes=known)
-    return held_of_group(observation, TableReports(observation), tables, 2, rows)[:2]
+    return holdings_of(observation, 2, rows)[:2]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +209,7 @@ def test_a_bucket_that_another_table_fills_waits_for_it_too() -> None:
     views = {HOLDER: view(EMPTIED, full), BARE: view(replace(EMPTIED, retained_missing=(0,)), full)}
     known = {("shop", RETAINING.directory, MANIFEST): dict[int, int](), **sizes}
     observation = Observation(NOW, tables=(RETAINING, LINES), agent_views=views, bucket_bytes=known)
-    found = held_of_group(observation, TableReports(observation), (RETAINING, LINES), 2, ROWS)
+    found = holdings_of(observation, 2, ROWS)
     assert (found.bucket_bytes, found.held) == ((51, 0), {HOLDER: {0: "complete"}, BARE: {0: "partial"}})
 
 
@@ -210,4 +218,5 @@ def test_who_has_nothing_of_a_table_lacks_its_retained_files() -> None:
     bare = replace(EMPTIED, retained_only=(), retained_present=False, manifest_present=False)
     views = {HOLDER: view(EMPTIED), BARE: view(bare)}
     observation = Observation(NOW, tables=(RETAINING,), agent_views=views)
-    assert nodes_without_retained(observation, TableReports(observation), RETAINING) == {0: {BARE}}
+    [found] = assemble(observation).tables.values()
+    assert found.files.nodes_without_retained == {0: {BARE}}

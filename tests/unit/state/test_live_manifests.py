@@ -4,16 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.model.conditions import Reason
 from colocation.model.group import RecycledTable
-from colocation.model.schema_check import Refusal
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
-from colocation.state.index import TableIndex
-from colocation.state.membership import memberships
+from colocation.state.assemble import assemble
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
-from colocation.state.recycled import live_manifests, recycled_records
 
+from ..reconcile.scenes import quiet_observation
 from .objects import MANIFEST, NOW, group, table
 
 OLD_MANIFEST = "b" * 64
@@ -48,14 +45,19 @@ def heir(name: str = "orders", recovers: str = "dropped-uid") -> ObservedTable:
 def test_live_manifests_of_a_table(of: ObservedTable, live: tuple[str, ...]) -> None:
     """Empty means that nothing is known to be garbage."""
     remembering = group()
-    status = remembering.status.model_copy(update={"recycled": (DROPPED,)})
-    assert live_manifests(of, recycled_records([replace(remembering, status=status)])) == live
+    remembering = replace(remembering, status=remembering.status.model_copy(update={"recycled": (DROPPED,)}))
+    [found] = assemble(Observation(NOW, groups=(remembering,), tables=(of,))).tables.values()
+    assert found.live_manifests == live
 
 
 def test_nothing_is_live_and_nothing_goes_of_a_table_at_fault() -> None:
     """No node has the manifest that its status names: what else lies there may be all that is left."""
-    observation = Observation(NOW, groups=(group(),), tables=(LOADED,))
-    fault = Refusal(reason=Reason.MANIFEST_MISSING, message="no node has it")
-    membership = memberships(observation)
-    assert TableIndex(observation, membership).live_manifests(LOADED) == (MANIFEST,)
-    assert TableIndex(observation, membership, {LOADED.identity.uid: fault}).live_manifests(LOADED) == ()
+    observation = quiet_observation("orders")
+    [found] = assemble(observation).tables.values()
+    assert (found.fault, found.live_manifests) == (None, (MANIFEST,))
+    without = {
+        name: replace(view, tables={key: replace(one, manifest_present=False) for key, one in view.tables.items()})
+        for name, view in observation.agent_views.items()
+    }
+    [found] = assemble(replace(observation, agent_views=without)).tables.values()
+    assert found.fault is not None and found.live_manifests == ()

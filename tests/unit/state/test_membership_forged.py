@@ -11,8 +11,7 @@ from colocation.model.conditions import Reason
 from colocation.model.group import RecycledTable
 from colocation.model.names import private_group_name
 from colocation.reconcile.members import next_recycled
-from colocation.state.held import TableReports
-from colocation.state.index import TableIndex
+from colocation.state.assemble import assemble
 from colocation.state.membership import Membership, memberships
 from colocation.state.objects import DroppedTable, ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
@@ -237,8 +236,8 @@ def test_bad_status_is_refused_and_the_good_snapshot_named() -> None:
 
 
 def recycled_of(observation: Observation, of: ObservedGroup) -> tuple[RecycledTable, ...]:
-    index = TableIndex(observation, memberships(observation))
-    return next_recycled(index, TableReports(observation), of)
+    cluster = assemble(observation)
+    return next_recycled(cluster.groups[of.key], cluster)
 
 
 WIDER = [{"name": "k", "type": "bigint"}, {"name": "new", "type": "int"}]

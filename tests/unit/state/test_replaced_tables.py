@@ -9,6 +9,7 @@ from colocation.model.names import ANNOTATION_REPLACES
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.reconcile.actions import WriteTableStatus
 from colocation.reconcile.tables import TableFacts, table_actions
+from colocation.state.assemble import assemble
 from colocation.state.membership import Membership, memberships
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
@@ -34,9 +35,13 @@ def redefined(before: ObservedTable, columns: tuple[Column, ...], replaces: str 
     return replace(before, spec=spec, replaces=replaces)
 
 
-def sorted_of(before: ObservedTable, now: ObservedTable) -> Membership:
+def seen(before: ObservedTable, now: ObservedTable) -> Observation:
     """``before``: as the group remembers it."""
-    return memberships(Observation(NOW, groups=(remembering(group("sales"), before),), tables=(now,)))
+    return Observation(NOW, groups=(remembering(group("sales"), before),), tables=(now,))
+
+
+def sorted_of(before: ObservedTable, now: ObservedTable) -> Membership:
+    return memberships(seen(before, now))
 
 
 def manifest_of(of: ObservedTable) -> str:
@@ -53,9 +58,9 @@ def test_files_that_will_go_need_not_fit(columns: tuple[Column, ...]) -> None:
     assert found.refusals == {}
     assert before.spec is not None
     assert found.memories[now.identity.uid].columns_digest == before.spec.columns_digest
-    placed = found.members["shop", "sales"][0]
-    facts = TableFacts(placed, group("sales"), None, None, None)
-    [written] = [one for one in table_actions(Observation(NOW), found, facts) if isinstance(one, WriteTableStatus)]
+    view = assemble(seen(before, now)).tables[now.identity.uid]
+    facts = TableFacts(view, view.group, None, view.refusal, None, None, is_history_over=False)
+    [written] = [one for one in table_actions(facts, NOW) if isinstance(one, WriteTableStatus)]
     assert [column["name"] for column in written.status["columns"]] == ["k", "v"]
     doing = next(one for one in written.status["conditions"] if one["type"] == "Reconciling")
     assert doing["reason"] == Reason.REPLACING and ANNOTATION_REPLACES in doing["message"]

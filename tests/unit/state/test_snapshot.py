@@ -10,9 +10,7 @@ from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, UnstableBucket
 from colocation.model.snapshot import Limits, Node, Snapshot
 from colocation.state.agent_view import AgentView
-from colocation.state.held import TableReports
-from colocation.state.index import TableIndex
-from colocation.state.membership import memberships
+from colocation.state.assemble import assemble
 from colocation.state.objects import ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.snapshot import snapshot_of
@@ -24,8 +22,7 @@ GRACE_SECONDS = 30
 
 def snapshot(**observed: object) -> Snapshot:
     observation = Observation(NOW, **observed)  # type: ignore[arg-type]
-    index = TableIndex(observation, memberships(observation))
-    return snapshot_of(index, TableReports(observation), Limits(), GRACE_SECONDS)
+    return snapshot_of(assemble(observation), Limits(), GRACE_SECONDS)
 
 
 def only_node(of: ObservedNode, agent_view: AgentView | None) -> Node:

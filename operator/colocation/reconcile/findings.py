@@ -1,0 +1,85 @@
+"""What a pass has found out about the whole cluster before it turns to single groups and tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..model.conditions import Reason
+from ..model.group import RecycledTable
+from ..model.plan import Plan
+from ..model.snapshot import Snapshot
+from ..state.containment import Containment, group_scope
+from ..state.placement import GroupKey
+from ..state.views import ClusterView, GroupView
+from .deletion import Leftover, leftovers
+from .evidence import Evidence
+from .members import next_recycled
+from .namespace_files import NamespaceFiles
+from .planned import planned
+from .policy import Policy
+from .recovery import Folders, Recovery, bins_of, lying_of, recoveries_of
+from .recycling import Recycling, recycling
+from .transfers import Transfer, transfers_of
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The cluster, what is planned for it, and what concerns several groups or tables together.
+
+    ``recycled``: each group's recycle bin after this pass. ``recycling``: the folders that go into the bins of nodes.
+    ``transfers``: tables that move to another group, in the order of their turns. ``recoveries``: by uid, tables that
+    are brought back. ``leftovers``: by group, when it is time to collect garbage. ``ready``: nodes whose agents answer;
+    ``disk_missing``: nodes that are not ready, as their disk is not the one that groups know.
+    """
+
+    cluster: ClusterView
+    snapshot: Snapshot
+    plan: Plan
+    evidence: Evidence
+    policy: Policy
+    recycled: Mapping[GroupKey, tuple[RecycledTable, ...]]
+    recycling: Recycling
+    transfers: tuple[Transfer, ...]
+    recoveries: Mapping[str, Recovery]
+    leftovers: Mapping[GroupKey, list[Leftover]]
+    files: NamespaceFiles
+    bins: Folders
+    lying: Folders
+    ready: frozenset[str]
+    disk_missing: frozenset[str]
+
+
+def find(
+    cluster: ClusterView,
+    snapshot: Snapshot,
+    evidence: Evidence,
+    policy: Policy,
+    collect: bool,
+    containment: Containment,
+) -> Findings:
+    """Look at the cluster as a whole."""
+    plan, lying = planned(snapshot, containment), lying_of(cluster.observation)
+    recycled = {view.key: _recycled(view, cluster, containment) for view in cluster.groups.values()}
+    records = [record for records in recycled.values() for record in records]
+    missing = (node.name for node in snapshot.nodes if node.not_ready_reason == Reason.DISK_MISSING)
+    return Findings(
+        cluster=cluster,
+        snapshot=snapshot,
+        plan=plan,
+        evidence=evidence,
+        policy=policy,
+        recycled=recycled,
+        recycling=recycling(cluster, records, evidence, policy),
+        transfers=tuple(transfers_of(cluster, snapshot, plan, evidence, containment)),
+        recoveries={one.table.identity.uid: one for one in recoveries_of(cluster, snapshot, lying, containment)},
+        leftovers=leftovers(cluster) if collect else {},
+        files=NamespaceFiles(cluster, policy.data_root),
+        bins=bins_of(cluster.observation),
+        lying=lying,
+        ready=frozenset(node.name for node in snapshot.nodes if node.ready),
+        disk_missing=frozenset(missing),
+    )
+
+
+def _recycled(view: GroupView, cluster: ClusterView, containment: Containment) -> tuple[RecycledTable, ...]:
+    found = containment.run(group_scope(view.group), next_recycled, view, cluster)
+    return view.group.status.recycled if found is None else found
