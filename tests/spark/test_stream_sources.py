@@ -231,9 +231,3 @@ def test_values_of_texts_and_renamed_columns(session: SparkSession, tmp_path: Pa
     assert reader.read(lambda rows: rows.select("k", "s", "d")) == [(1, "abc", "x")]
     session.sql(f"INSERT INTO {table} VALUES (2, 'd', NULL)")
     assert reader.read(lambda rows: rows.select("d", "k", "s")) == [(None, 2, "d")]
-
-
-def test_changes_name_their_substitute(reader: Reader, session: SparkSession) -> None:
-    """Spark 4.3 parses `CHANGES`; older versions say that it is no SQL."""
-    with pytest.raises(AnalysisException, match=r"PARSE_SYNTAX_ERROR|does not take CHANGES.*readStream"):
-        session.sql(f"SELECT * FROM {reader.table} CHANGES FROM VERSION 1 TO VERSION 2").collect()

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 TABLE = "spark_images/coloc-fs/src/main/resources/dev/colocation/spark/options/options.json"
-WAYS = {"read": "reads", "write": "writes", "stream_read": "streams' reads", "stream_write": "streams' writes"}
+WAYS = {
+    "read": "reads",
+    "write": "writes",
+    "stream_read": "streams' reads",
+    "stream_write": "streams' writes",
+    "changes": "`CHANGES`",
+}
 
 HEAD = f"""\
 # Options of reads and writes
@@ -19,10 +25,10 @@ or written. An option that is in none of these lists is refused, too, with the s
 like it: leave it out. Names have no case.
 
 They are given as `df.write.option(…)`, `df.writeTo(…).option(…)`, `INSERT … WITH ('name' = 'value')`,
-`spark.read.option(…).table(…)`, `SELECT … FROM t WITH ('name' = 'value')`, `writeStream.option(…).toTable(…)` and
-`readStream.option(…).table(…)`. Options that contradict each other are refused: two snapshots, or two words on which
-rows an overwrite replaces (`replaceWhere` and a condition, `PARTITION (…)`, `overwritePartitions()` or a dynamic
-mode).
+`spark.read.option(…).table(…)`, `SELECT … FROM t WITH ('name' = 'value')`, `spark.read.option(…).changes(…)`,
+`writeStream.option(…).toTable(…)` and `readStream.option(…).table(…)`. Options that contradict each other
+are refused: two snapshots, or two words on which rows an overwrite replaces (`replaceWhere` and a condition,
+`PARTITION (…)`, `overwritePartitions()` or a dynamic mode).
 
 `saveAsTable` with mode `overwrite` replaces the whole table, as `CREATE OR REPLACE TABLE … AS` does. With
 `replaceWhere` or `partitionOverwriteMode=dynamic` it replaces these rows only and keeps the table's definition. If

@@ -1,6 +1,7 @@
 package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.CatalogStatements;
+import dev.colocation.spark.catalog.ChangesAsFiles;
 import dev.colocation.spark.catalog.ColumnsLeftOut;
 import dev.colocation.spark.catalog.NewestInStreams;
 import dev.colocation.spark.catalog.OptionsOfReads;
@@ -8,7 +9,6 @@ import dev.colocation.spark.catalog.OptionsOfWrites;
 import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
 import dev.colocation.spark.catalog.ReadAsFiles.StreamAsFiles;
-import dev.colocation.spark.catalog.RefusedChanges;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
 import dev.colocation.spark.plan.FractionKeys;
@@ -27,7 +27,7 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * TimeTravelSubqueries}, {@link RefusedChanges}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
+ * TimeTravelSubqueries}, {@link ChangesAsFiles}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
  * ColumnsLeftOut}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link
  * NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when
  * it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to
@@ -40,7 +40,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new TimeTravelSubqueries()));
-    UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new RefusedChanges()));
+    UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new ChangesAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new OptionsOfReads()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new OptionsOfWrites()));

@@ -77,7 +77,7 @@ final class AppendedFiles {
       Snapshot snapshot = next.get();
       SortedMap<String, Long> before = before(taken.end);
       SortedMap<String, Long> files = new TreeMap<>(manifests.files(snapshot));
-      boolean isAppend = !snapshot.operation().equals(COMPACTION) && files.keySet().containsAll(before.keySet());
+      boolean isAppend = !isCompaction(snapshot) && files.keySet().containsAll(before.keySet());
       if (!isAppend && !taken.paths.isEmpty()) {
         return taken.batch();
       }
@@ -94,6 +94,11 @@ final class AppendedFiles {
       next = next(taken.end);
     }
     return taken.batch();
+  }
+
+  /** Whether a commit changed files only, and no row. */
+  static boolean isCompaction(Snapshot snapshot) {
+    return snapshot.operation().equals(COMPACTION);
   }
 
   /** The files between two positions. */
@@ -148,7 +153,7 @@ final class AppendedFiles {
   }
 
   private void requireSkipped(Snapshot snapshot) {
-    if (!skipsChanges && !snapshot.operation().equals(COMPACTION)) {
+    if (!skipsChanges && !isCompaction(snapshot)) {
       throw new ColocationException("NotAnAppend: snapshot " + snapshot.id() + " of table " + table + " ("
           + (snapshot.operation().isEmpty() ? "by an unknown operation" : snapshot.operation())
           + ") removed rows that were there before; streams give appended rows only. Option " + StreamOptions.SKIP_CHANGES

@@ -17,11 +17,13 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.BiFunction;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalog.Catalog;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -139,6 +141,22 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   public Table loadTable(Identifier identifier, long microseconds) throws NoSuchTableException {
     Instant time = Instant.EPOCH.plus(microseconds, ChronoUnit.MICROS);
     return load(identifier, (view, table) -> loader.older(view, table, table.ofTime(time)));
+  }
+
+  /**
+   * The rows that commits of a table have added.
+   *
+   * @param parts of its name: namespace and table, or the table of the current namespace
+   */
+  LogicalPlan changes(List<String> parts, ChangesRange range) throws NoSuchTableException {
+    List<String> full = parts.size() > 1 ? parts : Stream.concat(Arrays.stream(currentNamespace()), parts.stream()).toList();
+    int last = full.size() - 1;
+    Identifier identifier = Identifier.of(full.subList(0, last).toArray(String[]::new), full.get(last));
+    if (!(loadTable(identifier) instanceof ColocationTable table)) {
+      throw new ColocationException("metadata table " + Names.quoted(name, identifier) + " has no CHANGES").unchecked();
+    }
+    return new ChangedRows(loader, ofQuery(), table.loaded().object(), api().now())
+        .in(range, loaded -> new ColocationTable(loaded, indexes, changing()));
   }
 
   private interface Finder {

@@ -119,11 +119,15 @@ final class FileIndexes {
 
     @Override
     public scala.collection.immutable.Map<Path, FileStatus[]> leafDirToChildrenFiles() {
+      return Map$.MODULE$.from(CollectionConverters.asScala(folders()));
+    }
+
+    Map<Path, FileStatus[]> folders() {
       Map<Path, List<FileStatus>> folders = new LinkedHashMap<>();
       files.forEach(file -> folders.computeIfAbsent(file.getPath().getParent(), folder -> new ArrayList<>()).add(file));
       Map<Path, FileStatus[]> found = new LinkedHashMap<>();
       folders.forEach((folder, children) -> found.put(folder, children.toArray(FileStatus[]::new)));
-      return Map$.MODULE$.from(CollectionConverters.asScala(found));
+      return found;
     }
 
     @Override

@@ -120,11 +120,34 @@ final class FilesRelation {
     ColocPath root = ColocPath.parse(new Path(table.location()));
     List<Path> paths = batch.paths().stream().map(root::resolve).toList();
     int partitions = layout.partitionedBy().size();
-    HadoopFsRelation files = relation(table, listed(table, paths, schema), data(schema, partitions), partition(schema, partitions),
+    HadoopFsRelation files = relation(
+        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions),
         bucketSpec(table));
     Option<CatalogTable> planned = Option.apply(PlannedTable.of(table, schema, 0, batch.bytes()));
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(files, planned.get());
     return shown(stored.copy(files, stored.output(), planned, true, Option.apply(stream)), output);
+  }
+
+  /**
+   * The rows of some commits' files, each with {@link ChangedFiles#COLUMNS}.
+   *
+   * @param table whose columns are shown
+   * @param wanted the table's columns, by their ids in the query
+   */
+  static LogicalPlan changed(LoadedTable table, List<ChangedRows.Commit> commits, List<AttributeReference> wanted) {
+    StructType schema = storedSchema(table);
+    int partitions = table.layout().partitionedBy().size();
+    StructType partition = partition(schema, partitions).merge(ChangedFiles.COLUMNS, false);
+    List<ChangedFiles.Commit> changed = commits.stream().map(commit -> new ChangedFiles.Commit(
+        commit.snapshot().id(), commit.snapshot().committedAt(), ChangedFiles.INSERT,
+        listed(table, commit.location(), commit.paths(), schema))).toList();
+    ChangedFiles files = new ChangedFiles(FilePerTask.session(), new Path(table.location()), changed, partition);
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(
+        relation(table, files, data(schema, partitions), partition, bucketSpec(table)),
+        PlannedTable.of(table, schema, 0, commits.stream().mapToLong(ChangedRows.Commit::bytes).sum()));
+    List<AttributeReference> output = new ArrayList<>(wanted);
+    output.addAll(CollectionConverters.asJava(stored.output()).subList(wanted.size(), stored.output().size()));
+    return shown(stored, output);
   }
 
   /** Of files that were written before a column was added, its values are NULL. */
@@ -154,7 +177,7 @@ final class FilesRelation {
     StructType schema = storedSchema(table);
     int partitions = table.layout().partitionedBy().size();
     HadoopFsRelation some = relation(
-        table, listed(table, paths, schema), data(schema, partitions), partition(schema, partitions), Option.empty());
+        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions), Option.empty());
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(some, PlannedTable.of(table, schema));
     List<Manifest.Column> columns =
         table.layout().partitionsLast().toList();
@@ -197,8 +220,8 @@ final class FilesRelation {
     }
   }
 
-  private static ListedFiles listed(LoadedTable table, List<Path> paths, StructType schema) {
-    Path root = new Path(table.location());
+  private static ListedFiles listed(LoadedTable table, String location, List<Path> paths, StructType schema) {
+    Path root = new Path(location);
     List<FileStatus> files = new ArrayList<>();
     try {
       FileSystem system = root.getFileSystem(TableLoader.configuration(table.fileSystem()));

@@ -48,6 +48,12 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
     KnownOptions.withoutEffect(Way.READ, options.keySet()).forEach(line -> LOG.warn("{}: {}", table, line));
   }
 
+  /** The same of a relation's CHANGES; those that name the range are done by Spark. */
+  static void takeChanges(String table, CaseInsensitiveStringMap options) {
+    check(Way.CHANGES, options.asCaseSensitiveMap().keySet());
+    KnownOptions.withoutEffect(Way.CHANGES, options.keySet()).forEach(line -> LOG.warn("{}: {}", table, line));
+  }
+
   private static void check(Way way, Set<String> given) {
     KnownOptions.refusal(way, given).ifPresent(refusal -> {
       throw new ColocationException("InvalidOption: " + refusal).unchecked();

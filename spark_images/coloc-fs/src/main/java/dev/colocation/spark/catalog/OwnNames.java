@@ -1,5 +1,7 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
+import java.lang.reflect.InvocationTargetException;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -9,6 +11,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -29,10 +32,45 @@ final class OwnNames {
       return false;
     }
     List<String> name = CollectionConverters.asJava(relation.multipartIdentifier());
-    SQLConf conf = session.sessionState().conf();
+    return isOurs(session.sessionState().conf(), namesCatalog(session, name) ? name.get(0) : current(session));
+  }
+
+  /**
+   * A table's name.
+   *
+   * @param parts without the catalog's name; the namespace is left out where it is the current one
+   */
+  record InCatalog(ClusterCatalog catalog, List<String> parts) {
+    @Override
+    public String toString() {
+      return catalog.name() + "." + String.join(".", parts);
+    }
+  }
+
+  /** A name that {@link #isOurs}. */
+  static InCatalog inCatalog(UnresolvedRelation relation) {
+    SparkSession session = SparkSession.active();
+    List<String> name = CollectionConverters.asJava(relation.multipartIdentifier());
+    boolean namesCatalog = namesCatalog(session, name);
+    return new InCatalog(
+        catalog(session, namesCatalog ? name.get(0) : current(session)), namesCatalog ? name.subList(1, name.size()) : name);
+  }
+
+  /** By reflection: the manager of catalogs is a class of Spark 4.1, and an interface of Spark 4.2. */
+  private static ClusterCatalog catalog(SparkSession session, String name) {
+    try {
+      return (ClusterCatalog) CatalogManager.class.getMethod("catalog", String.class)
+          .invoke(session.sessionState().catalogManager(), name);
+    } catch (NoSuchMethodException | IllegalAccessException error) {
+      throw new ColocationException("this Spark has another CatalogManager than those known: " + error, error).unchecked();
+    } catch (InvocationTargetException error) {
+      throw ColocationException.unchecked(error.getCause());
+    }
+  }
+
+  private static boolean namesCatalog(SparkSession session, List<String> name) {
     String first = name.get(0);
-    boolean namesCatalog = name.size() > 1 && (first.equalsIgnoreCase(SESSION_CATALOG) || conf.contains(CATALOG + first));
-    return isOurs(conf, namesCatalog ? first : current(session));
+    return name.size() > 1 && (first.equalsIgnoreCase(SESSION_CATALOG) || session.sessionState().conf().contains(CATALOG + first));
   }
 
   /**

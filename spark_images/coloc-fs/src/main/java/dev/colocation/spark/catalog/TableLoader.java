@@ -9,14 +9,19 @@ import dev.colocation.spark.cluster.ColocationGroup;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
+import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
+import dev.colocation.spark.fs.Settings;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
@@ -148,6 +153,20 @@ final class TableLoader {
   private static LoadedTable.Shape emptyShape(ColocatedTable object, Optional<ClusterView.PlacingGroup> placing) {
     int buckets = placing.map(found -> found.object().bucketCount()).orElse(Math.max(object.buckets(), 1));
     return new LoadedTable.Shape(object.layout(), buckets, TypeNames.charLengths(object.layout().columns()));
+  }
+
+  /** A snapshot's files: their lengths by their paths. */
+  static SortedMap<String, Long> files(ClusterView view, ColocatedTable object, Snapshot snapshot) {
+    SortedMap<String, Long> found = new TreeMap<>();
+    Map<String, String> fileSystem = LoadedTable.fileSystem(
+        object, view.group(object.namespace(), object.group()), SparkSession.active().sessionState().conf());
+    ColocPath location = ColocPath.parse(new Path(LoadedTable.location(object, Optional.of(snapshot))));
+    try {
+      ManifestStore.visit(location, new Settings(configuration(fileSystem)), "", (path, file) -> found.put(path, file.bytes()));
+    } catch (IOException error) {
+      throw new ColocationException(error.getMessage(), error).unchecked();
+    }
+    return Collections.unmodifiableSortedMap(found);
   }
 
   static Manifest manifest(String location, Map<String, String> fileSystem) {

@@ -9,10 +9,6 @@ import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.Timer;
-import dev.colocation.spark.fs.ColocPath;
-import dev.colocation.spark.fs.ManifestStore;
-import dev.colocation.spark.fs.Settings;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.Comparator;
@@ -21,11 +17,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SortedMap;
-import java.util.TreeMap;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -140,21 +133,7 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
   private AppendedFiles appended(ClusterView view, ColocatedTable object) {
     return new AppendedFiles(
         analyzed.name(), kept(object), snapshot -> manifests.computeIfAbsent(
-            snapshot.manifestSha256(), manifest -> files(view, object, snapshot)), options.skipsChanges());
-  }
-
-  private static SortedMap<String, Long> files(ClusterView view, ColocatedTable object, Snapshot snapshot) {
-    SortedMap<String, Long> found = new TreeMap<>();
-    Map<String, String> fileSystem = LoadedTable.fileSystem(
-        object, view.group(object.namespace(), object.group()), SparkSession.active().sessionState().conf());
-    Settings settings = new Settings(TableLoader.configuration(fileSystem));
-    ColocPath location = ColocPath.parse(new Path(LoadedTable.location(object, Optional.of(snapshot))));
-    try {
-      ManifestStore.visit(location, settings, "", (path, file) -> found.put(path, file.bytes()));
-    } catch (IOException error) {
-      throw new ColocationException(error.getMessage(), error).unchecked();
-    }
-    return Collections.unmodifiableSortedMap(found);
+            snapshot.manifestSha256(), manifest -> TableLoader.files(view, object, snapshot)), options.skipsChanges());
   }
 
   /** The oldest first. */

@@ -166,7 +166,8 @@ public final class KnownOptions {
     READ("a read"),
     WRITE("a write"),
     STREAM_READ("a stream's read"),
-    STREAM_WRITE("a stream's write");
+    STREAM_WRITE("a stream's write"),
+    CHANGES("a read of CHANGES");
 
     private final String label;
 

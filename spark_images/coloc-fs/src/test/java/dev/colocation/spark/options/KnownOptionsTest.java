@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 /** The table of options covers the options that table formats document ({@code peer-options.json}). */
 class KnownOptionsTest {
   private static final Map<String, List<Way>> WAYS =
-      Map.of("read", List.of(Way.READ, Way.STREAM_READ), "write", List.of(Way.WRITE, Way.STREAM_WRITE));
+      Map.of("read", List.of(Way.READ, Way.STREAM_READ, Way.CHANGES), "write", List.of(Way.WRITE, Way.STREAM_WRITE));
 
   /** Options that choose rows are done, or refused with what to use; none has no effect. */
   @Test
