@@ -83,8 +83,7 @@ def _changed(tables: Mapping[str, AskedTable], request: InventoryRequest) -> Map
 
 @dataclass(frozen=True)
 class Order:
-    """A deletion: of a bucket's files or of garbage (with the live ``manifests``), or of a folder into the recycle bin.
-    """
+    """A deletion: a bucket's files or garbage (``manifests`` are live), or a folder into the recycle bin."""
 
     kind: Literal["drop", "collect", "recycle"]
     table: TablePath

@@ -142,8 +142,7 @@ class AgentApi:
 
 
 def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:
-    """Abort the connection of a request that failed midway, so that its client does not take the answer for complete.
-    """
+    """Abort a request that failed midway, so that its client does not take the answer for complete."""
     _log.info("%s %s ended early: %s", request.method, request.path, error)
     if request.transport is not None:
         request.transport.abort()

@@ -1,5 +1,4 @@
-"""Files that are being received, below ``.incoming``: resumable writes, read back from the disk; removal of stale ones.
-"""
+"""Files being received below ``.incoming``: resumable, read back from the disk, and removed once stale."""
 
 import contextlib
 import fcntl

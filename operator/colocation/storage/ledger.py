@@ -150,8 +150,7 @@ class Ledger:
         return self._query(f"{_IS_DUE} ORDER BY verified_at LIMIT ?", (before, now, limit))
 
     def backlog(self, before: float, now: float) -> tuple[int, int]:
-        """(files, bytes) that ``oldest`` would return without a limit. Reads only the index, since other callers wait.
-        """
+        """(files, bytes) that ``oldest`` would return without a limit. Reads only the index: other callers wait."""
         with self._lock:
             try:
                 files, size_bytes = self._connection.execute(_BACKLOG, (before, now)).fetchone()

@@ -237,8 +237,7 @@ class QuarantinePurge:
                 os.close(descriptor)
 
     def _put_back(self, table: TablePath, path: str, source: int, entry: LedgerEntry) -> bool:
-        """Publish the file like any other (see ``publish``), but never over another. The caller holds the table's lock.
-        """
+        """Publish the file (see ``publish``), but never over another. The caller holds the table's lock."""
         *folders, name = file_segments(path)
         with self._root.folder((*table, *folders), create=True) as target:
             self._root.ledger.record(table, path, entry)

@@ -7,8 +7,7 @@ from types import TracebackType
 
 
 class CuttingProxy(contextlib.AbstractContextManager["CuttingProxy"]):
-    """Forwards connections to a port of this machine; the first ``cuts`` of them end after ``cut_after_bytes`` from it.
-    """
+    """Forwards connections to a local port; the first ``cuts`` end after ``cut_after_bytes`` from it."""
 
     def __init__(self, port: int, cut_after_bytes: int, cuts: int) -> None:
         self._target = ("127.0.0.1", port)

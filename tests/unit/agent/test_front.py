@@ -161,8 +161,7 @@ def test_the_agent_ends_with_its_front(tmp_path: Path, pki: Pki) -> None:
 
 
 def test_a_failed_read_of_the_front_is_checked(agent: AgentThread) -> None:
-    """EIO while nginx reads a file: the agent reads it itself, and no longer serves a damaged one; others are served.
-    """
+    """EIO while nginx reads a file: the agent reads it itself, and no longer serves a damaged one."""
     bad, good = data_path(0, load="7"), data_path(1, load="7")
     table = make_table({bad: b"content", good: b"good"})
     with agent.client() as client:

@@ -1,5 +1,4 @@
-"""Property: an operator that combines partial answers knows what a full answer would say; and the cost of quiet tables.
-"""
+"""Property: combined partial answers equal a full answer; and quiet tables cost nearly nothing."""
 
 import shutil
 import tempfile

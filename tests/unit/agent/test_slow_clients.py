@@ -131,8 +131,7 @@ def test_slow_headers_are_cut_off(tmp_path: Path, pki: Pki, monkeypatch: pytest.
 def test_silent_and_slow_uploads_lose_their_room(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch, pause_seconds: float | None
 ) -> None:
-    """A client that announces much and sends nothing, or a byte now and then, is refused, and the room is free again.
-    """
+    """A client that announces much and sends little or nothing is refused, and the room is free again."""
     monkeypatch.setattr(file_requests, "UPLOAD_IDLE_SECONDS", 0.5)
     sent = f"{UPLOAD_HEAD}Content-Length: 1000000\r\n\r\n"
     kept = agent.running.node.room.kept

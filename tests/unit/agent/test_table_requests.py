@@ -237,8 +237,7 @@ def test_a_negative_retention_is_refused(agent: AgentThread, operator: Operator)
 def test_a_question_of_a_newer_epoch_waits_for_the_deletion(
     agent: AgentThread, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bucket is being dropped when the map changes: the answer does not count files that are still being deleted.
-    """
+    """The map changes while a bucket is dropped: the answer does not count files still being deleted."""
     begun, goes_on = threading.Event(), threading.Event()
     original = removal.delete_bucket
 

@@ -42,8 +42,7 @@ def held_files(root: Path, table: Table) -> set[str]:
 def test_pulls_the_bucket_of_every_table_and_nothing_else(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
-    """A clone makes its bucket complete for all tables, leaves no trace of itself, and its files need no second hash.
-    """
+    """A clone completes its bucket for all tables, leaves nothing else, and its files need no second hash."""
     for table in (ORDERS, LINES):
         put(agents[0], table)
     root = tmp_path / "node-3"

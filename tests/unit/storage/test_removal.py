@@ -62,8 +62,7 @@ def test_deleting_from_an_absent_table_is_no_error(root: DataRoot) -> None:
 
 
 def test_collects_only_old_garbage(root: DataRoot, clock: Clock) -> None:
-    """Deletes files and manifests that no live manifest has named for the grace. A shorter grace applies immediately.
-    """
+    """Deletes files and manifests that no live manifest has named for the grace, which may be shortened."""
     publish_table(root, TABLE)
     old = make_table({GARBAGE: b"garbage"}, snapshot=0)
     publish_table(root, old)

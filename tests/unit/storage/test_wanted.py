@@ -1,5 +1,4 @@
-"""Which manifests a node uses: those whose content is their name, that it understands completely, and has memory for.
-"""
+"""Which manifests a node uses: those that match their name, are understood completely, and find memory."""
 
 import json
 from collections.abc import Callable
