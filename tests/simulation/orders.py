@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from colocation.agent.conversation import Order, Question
 from colocation.kube.api import TABLES, Resource
 from colocation.model.agent import AskedTable
-from colocation.reconcile.proofs import ORDER_VALIDITY_SECONDS
+from colocation.reconcile.evidence import ORDER_VALIDITY_SECONDS
 
 if TYPE_CHECKING:
     from .agents import AgentProcess

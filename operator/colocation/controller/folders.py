@@ -13,7 +13,7 @@ from ..reconcile.recovery import takes_files
 from ..state.assemble import assemble
 from ..state.objects import ObservedTable
 from ..state.observation import Observation
-from ..state.recycled import recycled_records
+from ..state.placement import recycled_records
 from ..state.views import ClusterView, TableView
 
 MAX_VERIFIED = 5

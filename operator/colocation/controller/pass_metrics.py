@@ -14,8 +14,8 @@ from ..model.plan import BucketProblem, GroupPlan
 from ..model.reader_rules import dead_buckets
 from ..model.snapshot import Node
 from ..state.clone_jobs import progress_of
-from ..state.disks import SICK
 from ..state.membership import GroupKey
+from ..state.nodes import SICK
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from .reconciler import PassResult

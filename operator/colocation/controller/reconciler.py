@@ -19,13 +19,12 @@ from ..reconcile.actions import (
     CreateDataClaim,
     CreateDataVolume,
     PostEvent,
-    Scope,
     WriteConfigMap,
     WriteGroupStatus,
 )
-from ..reconcile.deadlines import next_deadline
-from ..reconcile.decide import Decision, decide
+from ..reconcile.decide import Decision, decide, next_deadline
 from ..reconcile.evidence import Evidence
+from ..reconcile.scopes import Scope
 from ..state.memo import Memo
 from ..state.objects import RefusedFiles
 from ..state.observation import Observation

@@ -13,7 +13,7 @@ from ..model.names import group_key
 from ..state.agent_view import AgentView, TableKey, key_of
 from ..state.clone_jobs import transfer_name
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
-from ..state.recycled import Records, recycled_records, reference_of
+from ..state.placement import Records, recycled_records, reference_of
 from .conversation import Asked
 from .manifest_memory import BytesKey
 

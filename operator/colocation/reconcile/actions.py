@@ -4,7 +4,7 @@ Every action may be performed twice, by two operators at once, and after any cra
 carry what they were decided from as a precondition.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -296,19 +296,6 @@ Action = (
     | MarkAgent
     | PostEvent
 )
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Actions that are performed in order, up to the first that fails. ``name`` is for logs and metrics."""
-
-    name: str
-    actions: tuple[Action, ...]
-
-
-def each(name: str, actions: Iterable[Action]) -> Iterator[Scope]:
-    """Actions that do not build on each other, each in a scope of its own."""
-    return (Scope(name, (action,)) for action in actions)
 
 
 class ClusterWriter(Protocol):

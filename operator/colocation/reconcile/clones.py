@@ -10,8 +10,7 @@ from ..model.names import GROUP_KIND
 from ..model.plan import Move
 from ..model.snapshot import Clone, Limits, Node, Snapshot
 from ..state.agent_view import AgentView
-from ..state.clone_jobs import is_settled, overdue_cause
-from ..state.failing_targets import EndedClone
+from ..state.clone_jobs import EndedClone, is_settled, overdue_cause
 from ..state.objects import ObservedCloneJob, ObservedGroup
 from ..state.observation import Observation
 from .actions import Action, PostEvent, RemoveClone, StartClone

@@ -8,26 +8,26 @@ harms the others, and neither does an exception that one object provokes (``Deci
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from ..model.names import node_label
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..state.assemble import assemble
-from ..state.containment import Containment, table_scope
 from ..state.memo import Memo
 from ..state.observation import Observation
+from ..state.parse import parse_time
 from ..state.snapshot import snapshot_of
-from .actions import CollectGarbage, DropBucket, RecycleTable, Scope, each
-from .agent_marks import mark_actions
+from .actions import CollectGarbage, DropBucket, RecycleTable
 from .deletion import collect_actions, stray_clones
 from .evidence import Evidence
 from .findings import Findings, find
 from .group_scopes import group_scopes
-from .node_labels import Marked, label_actions
 from .policy import Policy
 from .recycling import Withheld
-from .table_scopes import table_scopes
-from .tables import missing_groups
+from .scopes import Containment, Scope, each
+from .spark_access import Marked, label_actions, mark_actions
+from .tables import missing_groups, table_scopes
 from .transfers import TransferClones
 
 DELETIONS = (DropBucket, RecycleTable, CollectGarbage)
@@ -61,8 +61,9 @@ def decide(
     """
     memo, containment = memo or Memo(), Containment()
     memo.begin()
-    cluster = assemble(evidence.trusted(observation), memo, containment)
-    snapshot = snapshot_of(cluster, policy.limits, policy.agent_grace_seconds, memo, containment)
+    trusted = evidence.trusted(observation)
+    cluster = assemble(trusted, memo, containment.errors)
+    snapshot = snapshot_of(cluster, policy.limits, policy.agent_grace_seconds, memo, containment.errors)
     found = find(cluster, snapshot, evidence, policy, collect, containment)
     scopes = tuple(_scopes(found, collect, memo, containment))
     errors, withheld = containment.errors, found.recycling.withheld
@@ -107,7 +108,7 @@ def _transfer_scopes(found: Findings, containment: Containment) -> Iterator[Scop
     receiving.update(one.moves[number].to for one in found.plan.groups for number in one.start_now)
     clones = TransferClones(found.cluster, found.snapshot, receiving)
     for transfer in found.transfers:
-        name = f"transfer of {table_scope(transfer.table)}"
+        name = f"transfer of {transfer.table.scope}"
         yield Scope(name, containment.run(name, clones.actions, transfer) or ())
     yield from each("arrived", clones.strays(found.transfers))
 
@@ -122,3 +123,21 @@ def _node_scopes(found: Findings, nodes: Mapping[str, frozenset[str]], memo: Mem
         yield Scope(f"labels of node {label.node}", (label,))
     for mark in memo.of("agent marks", marked, mark_actions):
         yield Scope(f"mark of agent {mark.node}", (mark,))
+
+
+def next_deadline(observation: Observation) -> datetime | None:
+    """When the clock alone makes a pass find something to do; None when nothing waits for it.
+
+    Snapshots and dropped tables end then, and what the API server refused is asked for again.
+    """
+    return min(_deadlines(observation), default=None)
+
+
+def _deadlines(observation: Observation) -> Iterator[datetime]:
+    for group in observation.groups:
+        times = [group.status.delete_after, *(record.purge_at for record in group.status.recycled)]
+        yield from (time for text in times if (time := parse_time(text)))
+    for table in observation.tables:
+        if table.history_ends_at is not None:
+            yield table.history_ends_at
+    yield from (refused.retry_at for refused in observation.refused_files.values())

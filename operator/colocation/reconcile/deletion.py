@@ -13,8 +13,8 @@ from ..state.parse import parse_time
 from ..state.placement import GroupKey
 from ..state.views import ClusterView, TableView
 from .actions import CollectGarbage, DeleteGroup, DropBucket, RemoveClone, TableDrop
+from .evidence import proof_of_table
 from .group_status import GroupFacts
-from .proofs import proof_of_table
 
 Leftover = tuple[str, TableView]
 """A node that has files of a table without its committed manifest: it cannot tell which of them are garbage."""

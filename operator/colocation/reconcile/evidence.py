@@ -9,21 +9,22 @@ Safety invariants (the simulation checks them):
 - files that this operator ordered to be deleted count as gone until the order has ended or can no longer run, *and* a
   report that was asked for after that says otherwise: an order may wait in a queue while newer reports come.
 
+Each order to delete carries a proof: what it was decided on. It is void once the agent finds any of that untrue.
+
 What is remembered here only makes the operator wait; an operator that has just started knows nothing, and waits for one
 report more. Orders of its predecessor are void where they are carried out: they are of an older term.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from ..model.agent import TableReport
+from ..model.agent import DeletionProof, TableReport
 from ..state.agent_view import AgentView
 from ..state.clone_jobs import progress_of
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedNode, ObservedTable
 from ..state.observation import Observation
 from .actions import Action, DropBucket, RecycleTable, RestoreTable
-from .proofs import ORDER_VALIDITY_SECONDS
 
 Files = tuple[str, str, str, int | None]
 """(node, namespace, directory, bucket); without a bucket the whole folder."""
@@ -36,6 +37,8 @@ Folder = tuple[str, str]
 BRAKE_WINDOW = timedelta(hours=1)
 """Unexplained deletions within it count together, so that the brake is not passed in small steps."""
 RESTORE_AGAIN = timedelta(minutes=2)
+ORDER_VALIDITY_SECONDS = 30.0
+"""Of the agent's own clock, since the report that the order was decided on. An order is void after that."""
 UNCERTAIN = timedelta(seconds=ORDER_VALIDITY_SECONDS + 1)
 """An order that is not known to have ended cannot run later than this."""
 
@@ -157,9 +160,9 @@ class Evidence:
         return known if known and known[0] == progress else (progress, observation.now)
 
     def _without_ordered(self, observation: Observation) -> Observation:
-        by_node: dict[str, set[Files]] = {}
+        by_node: dict[str, list[Files]] = {}
         for files in self._uncertain(observation):
-            by_node.setdefault(files[0], set()).add(files)
+            by_node.setdefault(files[0], []).append(files)
         views = {
             node: _without(view, gone)
             for node, gone in by_node.items()
@@ -236,7 +239,7 @@ def _fence(group: ObservedGroup) -> Fence:
     return group.status.map_version or 0, tuple((member.uid, member.leaving) for member in group.status.members)
 
 
-def _without(view: AgentView, gone: Set[Files]) -> AgentView:
+def _without(view: AgentView, gone: Collection[Files]) -> AgentView:
     """The agent's last word without these files."""
     tables: dict[tuple[str, str], TableReport] = dict(view.tables)
     for _, namespace, directory, bucket in gone:
@@ -266,3 +269,36 @@ def _deletions(actions: Iterable[Action]) -> Iterator[Files]:
                 yield action.node, action.namespace, action.directory, None
             case _:
                 pass
+
+
+def proof_of_table(observation: Observation, view: AgentView, table: ObservedTable) -> DeletionProof | None:
+    """That files of a table may go, as the agent was last asked about it.
+
+    None while it was not asked about this very table, or is silent: it could not know which files are wanted.
+    """
+    asked = view.asked.get((table.identity.namespace, table.directory))
+    if asked is None or asked.uid != table.identity.uid:
+        return None
+    return _proof(observation, view, asked.uid, asked.group_uid, asked.map_version)
+
+
+def proof_of_folder(observation: Observation, view: AgentView, table_uid: str) -> DeletionProof | None:
+    """That a folder is of no table, by the agent's last word; None while it is silent."""
+    return _proof(observation, view, table_uid, None, 0)
+
+
+def _proof(
+    observation: Observation, view: AgentView, table_uid: str, group_uid: str | None, map_version: int
+) -> DeletionProof | None:
+    report = view.report
+    if report is None or view.answered_at is None or view.silent_since is not None:
+        return None
+    since_seconds = max(0.0, (observation.now - view.answered_at).total_seconds())
+    return DeletionProof(
+        instance=report.instance,
+        not_after_seconds=report.uptime_seconds + since_seconds + ORDER_VALIDITY_SECONDS,
+        term=observation.term,
+        table_uid=table_uid,
+        group_uid=group_uid,
+        map_version=map_version,
+    )

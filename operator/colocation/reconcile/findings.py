@@ -7,18 +7,20 @@ from ..model.conditions import Reason
 from ..model.group import RecycledTable
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
-from ..state.containment import Containment, group_scope
+from ..planner import plan_contained, without_violations
 from ..state.placement import GroupKey
 from ..state.views import ClusterView, GroupView
 from .deletion import Leftover, leftovers
 from .evidence import Evidence
 from .members import next_recycled
 from .namespace_files import NamespaceFiles
-from .planned import planned
 from .policy import Policy
 from .recovery import Folders, Recovery, bins_of, lying_of, recoveries_of
 from .recycling import Recycling, recycling
+from .scopes import Containment
 from .transfers import Transfer, transfers_of
+
+CHECK_OF_PLANS = "check of plans"
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def find(
     containment: Containment,
 ) -> Findings:
     """Look at the cluster as a whole."""
-    plan, lying = planned(snapshot, containment), lying_of(cluster.observation)
+    plan, lying = _planned(snapshot, containment), lying_of(cluster.observation)
     recycled = {view.key: _recycled(view, cluster, containment) for view in cluster.groups.values()}
     records = [record for records in recycled.values() for record in records]
     missing = (node.name for node in snapshot.nodes if node.not_ready_reason == Reason.DISK_MISSING)
@@ -81,5 +83,20 @@ def find(
 
 
 def _recycled(view: GroupView, cluster: ClusterView, containment: Containment) -> tuple[RecycledTable, ...]:
-    found = containment.run(group_scope(view.group), next_recycled, view, cluster)
+    found = containment.run(view.group.scope, next_recycled, view, cluster)
     return view.group.status.recycled if found is None else found
+
+
+def _planned(snapshot: Snapshot, containment: Containment) -> Plan:
+    """The plan of all groups; one that cannot be planned does nothing, and is remembered in ``containment``."""
+    made, failures = plan_contained(snapshot)
+    for (namespace, name), error in failures.items():
+        containment.errors.setdefault(f"plan of group {namespace}/{name}", error)
+    checked = containment.run(CHECK_OF_PLANS, lambda: without_violations(snapshot, made))
+    return _idle(made) if checked is None else checked
+
+
+def _idle(plan: Plan) -> Plan:
+    """The verdicts alone: what could not be checked is not carried out."""
+    nothing: dict[str, object] = {"start_now": (), "next_map": None, "drops": (), "cancel": ()}
+    return Plan(groups=tuple(group.model_copy(update=nothing) for group in plan.groups))

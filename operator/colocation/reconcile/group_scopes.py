@@ -11,16 +11,13 @@ from ..model.conditions import Reason
 from ..model.names import node_label
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
-from ..state.clone_jobs import progress_of
-from ..state.containment import Containment, group_scope
-from ..state.disks import next_disks
-from ..state.failing_targets import next_failing_targets
+from ..state.clone_jobs import next_failing_targets, progress_of
 from ..state.memo import Memo
+from ..state.nodes import next_disks
 from ..state.snapshot import awaits_files
 from ..state.views import GroupView
-from .actions import Action, DropBucket, Scope, each
+from .actions import Action, DropBucket
 from .clones import clone_actions, ends_of
-from .config_maps import SparkAccess, agents_of, config_maps
 from .deletion import delete_group, drop_actions, leftover_drops
 from .findings import Findings
 from .group_status import (
@@ -33,8 +30,9 @@ from .group_status import (
     waiting_status,
 )
 from .members import delete_after, next_members
-from .node_labels import group_nodes
 from .recovery import request_actions
+from .scopes import Containment, Scope, each
+from .spark_access import SparkAccess, agents_of, config_maps, group_nodes
 
 Decided = tuple[list[Scope], frozenset[str]]
 """What is done about a group, and the nodes that are to have its label."""
@@ -52,7 +50,7 @@ def group_scopes(
     scopes: list[Scope] = []
     nodes: dict[str, frozenset[str]] = {}
     for key, view in found.cluster.groups.items():
-        name = group_scope(view.group)
+        name = view.group.scope
         if view.group.identity.deleting:
             continue
         waiting = _status_only(view, found)
@@ -84,7 +82,7 @@ def _status_only(view: GroupView, found: Findings) -> tuple[Action, ...] | None:
 
 def _failed(view: GroupView, found: Findings, containment: Containment) -> Scope:
     """A group that provoked an exception is not stable, and reports that."""
-    name = group_scope(view.group)
+    name = view.group.scope
     error = containment.errors.get(name) or containment.errors.get(f"plan of {name}")
     message = f"deciding about the group failed: {error!r}; the operator's log has more"
     return Scope(name, tuple(unstable_actions(view.group, Reason.INTERNAL_ERROR, message, found.snapshot.now)))
@@ -92,7 +90,7 @@ def _failed(view: GroupView, found: Findings, containment: Containment) -> Scope
 
 def _decide(view: GroupView, state: GroupState, plan: GroupPlan, found: Findings, memo: Memo) -> Decided:
     facts = _facts(view, state, plan, found, memo)
-    name, agents, now = group_scope(view.group), found.cluster.observation, found.snapshot.now
+    name, agents, now = view.group.scope, found.cluster.observation, found.snapshot.now
     written, maps = _status(facts, memo, now), _config_maps(facts, found, memo)
     if plan.next_map:
         written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first

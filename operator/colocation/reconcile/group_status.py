@@ -22,7 +22,7 @@ from ..model.group import (
 from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
-from ..state.failing_targets import FAILURES_BEFORE_LEFT_OUT, EndedClone
+from ..state.clone_jobs import FAILURES_BEFORE_LEFT_OUT, EndedClone
 from ..state.objects import ObservedGroup
 from ..state.views import GroupView
 from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus

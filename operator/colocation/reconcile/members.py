@@ -8,11 +8,9 @@ from datetime import datetime, timedelta
 
 from ..model.group import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
 from ..model.names import group_reference
-from ..state.dropped import GoneTable
 from ..state.parse import format_time, parse_time
-from ..state.placement import member_of
-from ..state.recycled import is_heir
-from ..state.views import ClusterView, DroppedView, GroupView
+from ..state.placement import is_heir, member_of
+from ..state.views import ClusterView, DroppedView, GoneTable, GroupView
 from .recovery import is_lost
 
 LAST_OF_A_SECOND = timedelta(microseconds=999_999)

@@ -13,7 +13,6 @@ from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.agent_view import AgentView
-from ..state.containment import Containment, table_scope
 from ..state.held import GroupFiles, TableFiles, holdings
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
@@ -21,6 +20,7 @@ from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.views import ClusterView, DroppedView, GroupView, TableView
 from .actions import Action, CreateTable, DroppedFolder, EndRecoverRequests, PostEvent, RestoreTable
+from .scopes import Containment
 
 Folders = Mapping[str, Sequence[tuple[str, str]]]
 """``<namespace>/<directory>`` of a folder -> (node, its agent's URL) of all that have it."""
@@ -125,7 +125,7 @@ def recoveries_of(
     able = {node.name for node in snapshot.nodes if node.ready and node.disk_reason in (None, Reason.DISK_FULL)}
     for view in cluster.tables.values():
         if view.dropped and view.table.is_recovering and not view.table.identity.deleting:
-            recovery = containment.run(table_scope(view.table), _recovery, view, cluster.observation, ready, able)
+            recovery = containment.run(view.table.scope, _recovery, view, cluster.observation, ready, able)
             if recovery:
                 yield replace(recovery, others=_other_folders(recovery.record, cluster, lying))
 

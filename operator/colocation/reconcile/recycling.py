@@ -27,10 +27,9 @@ from ..state.agent_view import AgentView
 from ..state.parse import parse_time
 from ..state.views import ClusterView
 from .actions import RecycleTable
-from .evidence import Evidence
+from .evidence import Evidence, proof_of_folder
 from .members import keep_seconds_of
 from .policy import Policy
-from .proofs import proof_of_folder
 from .recovery import REQUEST_DIGITS
 
 DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default

@@ -1,4 +1,4 @@
-"""Decides what to say of tables, where they are placed, and which groups to make for them."""
+"""Decides about each table: its status, orders to nodes that have folders of it elsewhere, and groups to make."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,13 +8,16 @@ from ..model.conditions import ConditionType, Reason
 from ..model.names import ANNOTATION_REPLACES, TABLE_KIND, group_reference
 from ..model.schema_check import Refusal, schema_of
 from ..model.table import ColocatedTableStatus, retained_history
+from ..state.memo import Memo
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.placement import GroupKey
 from ..state.views import TableView
-from .actions import Action, CreateGroup, PostEvent, WriteTableStatus
+from .actions import Action, CreateGroup, PostEvent, RestoreTable, WriteTableStatus
 from .conditions import Verdict, conditions, stalled_event
+from .findings import Findings
 from .group_status import MAX_SHORT_MESSAGE
-from .recovery import Recovery
+from .recovery import Recovery, folders_taken_over, lacks_manifest
+from .scopes import Containment, Scope, each
 from .transfers import Transfer
 
 WRITTEN_FIELDS = {
@@ -50,6 +53,74 @@ class TableFacts:
     def table(self) -> ObservedTable:
         """The table itself."""
         return self.view.table
+
+
+def table_scopes(found: Findings, memo: Memo, containment: Containment) -> Iterator[Scope]:
+    """What is done about all tables. One that cannot be decided about reports that, and nothing else is done."""
+    moving = {transfer.view.uid: transfer for transfer in found.transfers}
+    for uid, view in found.cluster.tables.items():
+        if view.table.identity.deleting:
+            continue
+        name = view.table.scope
+        scopes: tuple[Scope, ...] | None = None
+        if name not in containment.errors:
+            scopes = containment.run(name, _decide, name, view, moving.get(uid), found, memo)
+        yield from (_failed(view, found, containment),) if scopes is None else scopes
+
+
+def _failed(view: TableView, found: Findings, containment: Containment) -> Scope:
+    name = view.table.scope
+    message = f"deciding about the table failed: {containment.errors.get(name)!r}; the operator's log has more"
+    refusal = Refusal(reason=Reason.INTERNAL_ERROR, message=message)
+    return Scope(name, tuple(fault_actions(view.table, refusal, found.snapshot.now)))
+
+
+def _decide(
+    name: str, view: TableView, transfer: Transfer | None, found: Findings, memo: Memo
+) -> tuple[Scope, ...]:
+    now, recovery = found.snapshot.now, found.recoveries.get(view.uid)
+    if view.fault and view.fault.reason == Reason.INVALID_STATUS:
+        return (Scope(name, tuple(fault_actions(view.table, view.fault, now))),)
+    group, refusal, orders = view.group, view.refusal, _folder_orders(view, found)
+    if transfer and transfer.is_done:
+        group, transfer = transfer.target, None
+    if recovery:
+        orders = (*orders, *recovery.orders)
+        group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
+    ends_at = view.table.history_ends_at
+    facts = TableFacts(
+        view=view,
+        group=group,
+        group_id=found.cluster.groups[group.key].id if group else None,
+        refusal=refusal,
+        transfer=transfer,
+        recovery=recovery,
+        is_history_over=ends_at is not None and now >= ends_at,
+    )
+    written = _written(facts, memo, now)
+    return (Scope(name, written), *each("restore", orders)) if written or orders else ()
+
+
+def _folder_orders(view: TableView, found: Findings) -> tuple[Action, ...]:
+    """To nodes that have a folder whose files are this table's; where nothing waits for it, now and then only."""
+    seen = found.cluster.observation
+    urgent: list[RestoreTable] = []
+    others: list[RestoreTable] = []
+    for order in folders_taken_over(view.table, found.cluster, found.bins, found.lying):
+        (urgent if lacks_manifest(seen, view.table, order.node) else others).append(order)
+    return (*urgent, *found.evidence.not_asked_lately(others, seen.now))
+
+
+def _written(facts: TableFacts, memo: Memo, now: datetime) -> tuple[Action, ...]:
+    """The write of the status. The clock has a part in what changes, and in which snapshots are retained; none in what
+    stays as it is.
+    """
+    is_settled = facts.group and not (facts.transfer or facts.recovery or facts.is_history_over)
+
+    def decide(facts: TableFacts) -> tuple[Action, ...]:
+        return tuple(table_actions(facts, now))
+
+    return memo.of(("status", facts.view.uid), facts, decide, lambda actions: bool(is_settled and not actions))
 
 
 def missing_groups(missing: Mapping[GroupKey, tuple[ObservedTable, ...]]) -> Iterator[CreateGroup]:

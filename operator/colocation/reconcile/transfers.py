@@ -21,9 +21,7 @@ from ..model.snapshot import FailingTarget, Node, Snapshot
 from ..planner.cluster import Cluster, Room
 from ..planner.status import listed
 from ..state.agent_view import AgentView
-from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, progress_of, retry_at, transfer_name
-from ..state.containment import Containment, table_scope
-from ..state.failing_targets import failing_targets_of
+from ..state.clone_jobs import SETTLE_SECONDS, failing_targets_of, is_transfer, progress_of, retry_at, transfer_name
 from ..state.held import GroupFiles, Held, holdings
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.observation import Observation
@@ -32,6 +30,7 @@ from ..state.views import ClusterView, GroupView, TableView
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .clones import is_given_up
 from .evidence import Evidence
+from .scopes import Containment
 
 Replica = tuple[int, str]
 """Bucket, node."""
@@ -104,7 +103,7 @@ def transfers_of(
         for view in group.arriving:
             if view.fault is None:
                 found = containment.run(
-                    table_scope(view.table), _transfer_with_room, view, group, evidence, cluster.observation, ready
+                    view.table.scope, _transfer_with_room, view, group, evidence, cluster.observation, ready
                 )
                 if found:
                     transfer, wanted = found

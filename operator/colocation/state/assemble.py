@@ -3,37 +3,38 @@
 A view whose parts are the same objects as in the last pass is the last pass's view.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from itertools import chain
 
 from ..model.conditions import Reason
-from ..model.group import RecycledTable
+from ..model.group import GroupMember, RecycledTable
 from ..model.schema_check import Refusal
 from .clone_jobs import group_uids, is_current, transfer_name
 from .confirmation import fault_of, is_recent
-from .containment import Containment, table_scope
-from .disks import nodes_without_their_disk
-from .dropped import GoneTables
 from .held import NOT_REPORTED, ReportsByTable, TableFiles
 from .membership import Membership, memberships
 from .memo import Memo
-from .objects import ObservedCloneJob, ObservedGroup, ObservedTable
+from .nodes import nodes_without_their_disk
+from .objects import DroppedTable, ObservedCloneJob, ObservedGroup, ObservedTable
 from .observation import Observation
-from .placement import GroupKey
-from .recycled import Records, is_heir, record_of, recycled_records
-from .views import ClusterView, DroppedView, GroupView, TableView
+from .placement import GroupKey, Records, claims, is_heir, member_of, record_of, recycled_records
+from .views import ClusterView, DroppedView, GoneTable, GroupView, TableView
+
+NEWS = timedelta(seconds=60)
+"""How long a deleted table counts as one that its group has not noticed yet."""
 
 
 def assemble(
-    observation: Observation, memo: Memo | None = None, containment: Containment | None = None
+    observation: Observation, memo: Memo | None = None, errors: dict[str, Exception] | None = None
 ) -> ClusterView:
     """The views of one pass.
 
-    ``memo``: of earlier passes. ``containment``: takes what reports about a single table provoke.
+    ``memo``: of earlier passes. ``errors``: takes what reports about a single table provoke, by its scope.
     """
     memo, membership = memo or Memo(), memberships(observation, memo)
     records = recycled_records(observation.groups)
-    tables = _Tables(observation, membership, records, memo).views(containment or Containment())
+    tables = _Tables(observation, membership, records, memo).views({} if errors is None else errors)
     heirs: dict[str, tuple[TableView, ...]] = {}
     for view in tables.values():
         if view.table.recovers:
@@ -61,7 +62,7 @@ class _Tables:
         self._places, self._leaving = membership.places, membership.leaving
         self._reports = ReportsByTable(observation, memo)
 
-    def views(self, containment: Containment) -> dict[str, TableView]:
+    def views(self, errors: dict[str, Exception]) -> dict[str, TableView]:
         """By uid."""
         views: dict[str, TableView] = {}
         for table in self._observation.tables:
@@ -72,7 +73,7 @@ class _Tables:
                 files = self._files(table)
                 fault = fault_of(files, group, refusal, self._observation.agent_views)
             except Exception as error:  # noqa: BLE001 - whatever one object provokes must not reach the others
-                containment.errors.setdefault(table_scope(table), error)
+                errors.setdefault(table.scope, error)
                 files = TableFiles(table, NOT_REPORTED, None)
                 fault = Refusal(reason=Reason.INTERNAL_ERROR, message=repr(error))
             views[uid] = self._memo.same(("table", uid), self._view(table, group, refusal, files, fault))
@@ -129,7 +130,7 @@ class _Groups:
     ) -> None:
         self._observation, self._membership = observation, membership
         self._tables, self._heirs = tables, heirs
-        self._gone = GoneTables(observation, tables)
+        self._gone = _GoneTables(observation, tables)
         self._jobs = _jobs_by_group(observation)
         self._wanted = frozenset(membership.wanted.values())
         self._adopting: dict[GroupKey, list[TableView]] = {}
@@ -175,6 +176,64 @@ class _Groups:
         """Those that copy a table to its next group."""
         identity = view.table.identity
         return self._jobs.get((identity.namespace, transfer_name(identity.uid)), ())
+
+
+class _GoneTables:
+    """Finds the tables that have gone since their groups were written.
+
+    Args:
+        observation: the cluster.
+        tables: all tables that are there, by uid.
+    """
+
+    def __init__(self, observation: Observation, tables: Mapping[str, object]) -> None:
+        self._observation = observation
+        self._tables = tables
+        self._by_group: dict[GroupKey, list[DroppedTable]] = {}
+        for dropped in observation.dropped_tables.values():
+            if dropped.table.status_group:
+                self._by_group.setdefault(dropped.table.status_group, []).append(dropped)
+
+    def of(self, group: ObservedGroup) -> tuple[GoneTable, ...]:
+        """Those of one group. A table that was leaving it comes back from its next group, once that remembers it."""
+        recorded = {record.uid for record in group.status.recycled}
+        last_seen = self._observation.dropped_tables
+        return tuple(
+            GoneTable(member, last_seen.get(member.uid))
+            for member in chain(group.status.members, self._unnoticed(group))
+            if member.uid not in self._tables
+            and member.uid not in recorded
+            and not (member.leaving and self._is_remembered_elsewhere(group, member.uid))
+        )
+
+    def _unnoticed(self, group: ObservedGroup) -> Iterator[GroupMember]:
+        """Tables that were placed here and deleted before the group's status named them."""
+        found = self._by_group.get(group.key)
+        if not found:
+            return
+        known = {member.uid for member in group.status.members}
+        for dropped in found:
+            table, is_new = dropped.table, self._observation.now - dropped.dropped_at <= NEWS
+            is_unknown = table.identity.uid not in known and not self._has_returned(table)
+            if is_new and is_unknown and claims(group, table):
+                yield member_of(table, leaving=False)
+
+    def _has_returned(self, table: ObservedTable) -> bool:
+        """Whether a table, also one that was dropped since, brings this one back or has brought it back."""
+        last_seen = chain(self._observation.tables, (one.table for one in self._observation.dropped_tables.values()))
+        return any(
+            one.recovers == table.identity.uid
+            and (one.identity.namespace, one.identity.name) == (table.identity.namespace, table.identity.name)
+            for one in last_seen
+        )
+
+    def _is_remembered_elsewhere(self, group: ObservedGroup, uid: str) -> bool:
+        return any(
+            any(member.uid == uid and not member.leaving for member in (*other.status.members, *self._unnoticed(other)))
+            or any(record.uid == uid for record in other.status.recycled)
+            for other in self._observation.groups
+            if other.key != group.key
+        )
 
 
 def _jobs_by_group(observation: Observation) -> dict[GroupKey, list[ObservedCloneJob]]:

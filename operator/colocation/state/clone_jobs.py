@@ -1,13 +1,19 @@
-"""Clone Jobs and their agents' progress -> the planner's clones."""
+"""Clone Jobs and their agents' progress -> the planner's clones; nodes on which the clones of a group fail.
 
-from collections.abc import Iterable, Mapping
+A node on which they fail again and again is left out for a growing time, which the group's status remembers.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..manifests.clone_job import clone_job_name
 from ..model.agent import CloneProgress
-from ..model.snapshot import Clone, GroupState
+from ..model.group import FailingTargetStatus
+from ..model.snapshot import Clone, FailingTarget, GroupState
 from .objects import ObservedCloneJob
 from .observation import Observation
+from .parse import format_time, parse_time
 from .views import ClusterView
 
 FIRST_RETRY_SECONDS = 10
@@ -17,6 +23,11 @@ PENDING_DEADLINE_SECONDS = 120
 """A Job whose pod has not started by then is ended: another attempt, or another node, may do better."""
 SETTLE_SECONDS = 30
 """How long a clone that has succeeded counts as under way: the agent has to find its files."""
+FAILURES_BEFORE_LEFT_OUT = 3
+FIRST_LEFT_OUT = timedelta(minutes=1)
+LONGEST_LEFT_OUT = timedelta(minutes=60)
+FORGOTTEN_AFTER = timedelta(hours=24)
+MAX_CAUSE_LENGTH = 300
 
 
 def clones_of(observation: Observation, groups: Iterable[GroupState]) -> tuple[Clone, ...]:
@@ -131,3 +142,56 @@ def _clone(observation: Observation, job: ObservedCloneJob, bytes_total: int = 0
         failures=job.failures,
         retry_at=retry_at(job),
     )
+
+
+@dataclass(frozen=True)
+class EndedClone:
+    """An attempt that has ended on a node. ``cause``: how it failed; None = it succeeded."""
+
+    node: str
+    cause: str | None
+
+
+def failing_targets_of(status: Iterable[FailingTargetStatus], now: datetime) -> dict[str, FailingTarget]:
+    """By node, for the planner: those with so many failures in a row that the node is left out, or on probation."""
+    found: dict[str, FailingTarget] = {}
+    for one in status:
+        retry_at = parse_time(one.retry_at)
+        if one.failures >= FAILURES_BEFORE_LEFT_OUT and retry_at is not None:
+            # A clock that has jumped since must not leave a node out for longer.
+            retry_at = min(retry_at, now + LONGEST_LEFT_OUT)
+            found[one.node] = FailingTarget(failures=one.failures, retry_at=retry_at, cause=one.message)
+    return found
+
+
+def next_failing_targets(
+    before: Sequence[FailingTargetStatus], ended: Iterable[EndedClone], nodes: Container[str], now: datetime
+) -> tuple[FailingTargetStatus, ...]:
+    """What to remember after these attempts, in their order. ``nodes``: those that exist; others are forgotten."""
+    found = {one.node: one for one in before if one.node in nodes and not _is_old(one, now)}
+    for clone in ended:
+        if clone.cause is None:
+            found.pop(clone.node, None)
+        elif clone.node in nodes:
+            known = found.get(clone.node)
+            failures = known.failures + 1 if known else 1
+            found[clone.node] = FailingTargetStatus(
+                node=clone.node,
+                failures=failures,
+                retry_at=format_time(now + _left_out(failures)),
+                message=clone.cause[:MAX_CAUSE_LENGTH],
+            )
+    return tuple(found[node] for node in sorted(found))
+
+
+def _left_out(failures: int) -> timedelta:
+    """1, 2, 4, … 60 minutes from the third failure on."""
+    doublings = failures - FAILURES_BEFORE_LEFT_OUT
+    if doublings < 0:
+        return timedelta()
+    return min(FIRST_LEFT_OUT * 2 ** min(doublings, 10), LONGEST_LEFT_OUT)
+
+
+def _is_old(target: FailingTargetStatus, now: datetime) -> bool:
+    retry_at = parse_time(target.retry_at)
+    return retry_at is None or now - retry_at > FORGOTTEN_AFTER

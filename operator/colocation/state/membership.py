@@ -17,8 +17,7 @@ from ..model.table import ColocatedTableSpec
 from .memo import Memo
 from .objects import ObservedGroup, ObservedTable
 from .observation import Observation
-from .placement import GroupKey, Groups, Placement, TableMemory, allows, placements
-from .recycled import record_of, recycled_records
+from .placement import GroupKey, Groups, Placement, TableMemory, allows, placements, record_of, recycled_records
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class _Sorting:
         self.arriving: dict[GroupKey, list[ObservedTable]] = {}
         self.orphans: dict[GroupKey, list[ObservedTable]] = {}
         self.refusals: dict[str, Refusal] = {}
-        self.staying: set[str] = set()
+        self.staying: list[str] = []
         self.wanted: dict[str, GroupKey] = {}
         self.memories: dict[str, TableMemory] = {}
 
@@ -118,7 +117,7 @@ class _Sorting:
             self.wanted[uid] = key
         place = current.key if current else key if refusal is None else None
         if (refusal is not None or group is None) and self._fits_where_it_is(placed, key):
-            self.staying.add(uid)
+            self.staying.append(uid)
         if refusal is not None:
             self.refusals[uid] = refusal
         elif key is not None and group is None:

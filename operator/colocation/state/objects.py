@@ -10,7 +10,7 @@ from typing import Literal
 from ..model.agent import TableReference
 from ..model.base import parse_time
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
-from ..model.names import AGENT_PORT, table_directory
+from ..model.names import AGENT_PORT, group_key, private_group_name, table_directory
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
 
 JobPhase = Literal["pending", "running", "succeeded", "failed"]
@@ -50,6 +50,11 @@ class ObservedGroup:
     status_error: str = ""
 
     @property
+    def scope(self) -> str:
+        """The name of what is decided about the group, for logs and metrics."""
+        return f"group {self.identity.namespace}/{self.identity.name}"
+
+    @property
     def key(self) -> tuple[str, str]:
         """(namespace, name)."""
         return self.identity.namespace, self.identity.name
@@ -73,6 +78,11 @@ class ObservedTable:
     status_error: str = ""
     adopts: str = ""
     replaces: str | None = None
+
+    @property
+    def scope(self) -> str:
+        """The name of what is decided about the table, for logs and metrics."""
+        return f"table {self.identity.namespace}/{self.identity.name}"
 
     @property
     def is_being_replaced(self) -> bool:
@@ -103,6 +113,20 @@ class ObservedTable:
             return min(times) + timedelta(seconds=self.spec.retention.seconds) if times else None
         except OverflowError:
             return None  # beyond the end of all calendars
+
+    @cached_property
+    def status_group(self) -> tuple[str, str] | None:
+        """(namespace, name) of the group that its status names."""
+        return group_key(self.identity.namespace, self.status.group) if self.status.group else None
+
+    @cached_property
+    def spec_group(self) -> tuple[str, str] | None:
+        """That of the group that its spec names; its private one when it names none; None = the spec is not valid."""
+        if self.spec is None:
+            return None
+        if self.spec.colocate_with:
+            return group_key(self.identity.namespace, self.spec.colocate_with)
+        return self.identity.namespace, private_group_name(self.identity.name, self.identity.uid)
 
     @cached_property
     def directory(self) -> str:

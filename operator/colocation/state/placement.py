@@ -1,4 +1,4 @@
-"""Which group places a table, and what its group remembers of it.
+"""Which group places a table, and what its group remembers of it, and of tables that were dropped.
 
 Tenants may write a table's status, so the status alone proves nothing. ``status.members`` of a group is written by the
 operator only, and decides. The table's own word counts where no other group is concerned: between the write of the
@@ -12,14 +12,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ..model.group import GroupMember
-from ..model.names import group_key, group_reference, private_group_name
+from ..model.agent import TableReference
+from ..model.group import GroupMember, RecycledTable
+from ..model.names import group_reference
 from ..model.table import TableSnapshot, columns_digest
 from .memo import Memo
 from .objects import ObservedGroup, ObservedTable
-from .recycled import is_heir
 
 GroupKey = tuple[str, str]
+Records = Mapping[str, tuple[RecycledTable, ObservedGroup]]
+"""Uid of each dropped table -> what is remembered of it, and the group that does."""
 Groups = Mapping[GroupKey, ObservedGroup]
 Memories = tuple[tuple[ObservedGroup, GroupMember], ...]
 """The groups whose status remembers a table, and what they remember."""
@@ -74,15 +76,10 @@ def placements(groups: Groups, tables: Iterable[ObservedTable], memo: Memo) -> d
             memories[member.uid] = (*memories.get(member.uid, ()), (group, member))
     found: dict[str, Placement] = {}
     for table in tables:
-        uid, named = table.identity.uid, _named_key(table)
+        uid, named = table.identity.uid, table.status_group
         claim = Claim(table, memories.get(uid, ()), groups.get(named) if named else None)
         found[uid] = memo.of(("placement", uid), claim, placement)
     return found
-
-
-def _named_key(table: ObservedTable) -> GroupKey | None:
-    """The group that the table's status names."""
-    return group_key(table.identity.namespace, table.status.group) if table.status.group else None
 
 
 def placement(claim: Claim) -> Placement:
@@ -105,7 +102,7 @@ def _group(table: ObservedTable, memories: Memories, claimed: ObservedGroup | No
     2. The group that the table claims: it has arrived, is new, or came back, and nobody remembers it yet.
     3. The group that remembers that the table leaves.
     """
-    named = _named_key(table)
+    named = table.status_group
     staying = [group for group, member in memories if not member.leaving]
     if staying:
         return _valid(next((group for group in staying if group.key == named), staying[0]))
@@ -162,10 +159,9 @@ def claims(group: ObservedGroup, table: ObservedTable) -> bool:
 
     Its spec names the group too, or the group remembers the dropped table that this one brought back.
     """
-    status = table.status
-    if status.group is None or group_key(table.identity.namespace, status.group) != group.key:
+    if table.status_group != group.key:
         return False
-    return fits(group, table) and (spec_key(table) == group.key or _remembers_dropped(group, table))
+    return fits(group, table) and (table.spec_group == group.key or _remembers_dropped(group, table))
 
 
 def _remembers_dropped(group: ObservedGroup, table: ObservedTable) -> bool:
@@ -195,17 +191,7 @@ def wanted_key(table: ObservedTable, group: ObservedGroup | None) -> GroupKey | 
     """
     if group is not None and group.private and table.spec is not None and not table.spec.colocate_with:
         return group.key
-    return spec_key(table)
-
-
-def spec_key(table: ObservedTable) -> GroupKey | None:
-    """The group that the spec names, the table's own one when it names none; None when the spec is not valid."""
-    if table.spec is None:
-        return None
-    namespace, name = table.identity.namespace, table.identity.name
-    if table.spec.colocate_with:
-        return group_key(namespace, table.spec.colocate_with)
-    return namespace, private_group_name(name, table.identity.uid)
+    return table.spec_group
 
 
 def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = None) -> GroupMember:
@@ -234,3 +220,34 @@ def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = 
 def _without_operation(snapshot: TableSnapshot | None) -> TableSnapshot | None:
     """A group's object has room for a thousand tables, and for nothing that can be done without."""
     return snapshot.model_copy(update={"operation": ""}) if snapshot and snapshot.operation else snapshot
+
+
+def recycled_records(groups: Iterable[ObservedGroup]) -> dict[str, tuple[RecycledTable, ObservedGroup]]:
+    """Uid of each dropped table -> what is remembered of it, and the group that does."""
+    return {record.uid: (record, group) for group in groups for record in group.status.recycled}
+
+
+def reference_of(table: ObservedTable, records: Records) -> TableReference:
+    """The table as agents are asked about it: one that is brought back, with the manifest that it is to have."""
+    found = record_of(table, records)
+    return as_recovered(table, found[0]).reference if found and table.is_recovering else table.reference
+
+
+def record_of(table: ObservedTable, records: Records) -> tuple[RecycledTable, ObservedGroup] | None:
+    """The dropped table that this one brings back, and the group that remembers it.
+
+    Only a table of the same namespace and name takes over a dropped one's files, whatever its annotation says.
+    """
+    found = records.get(table.recovers or "")
+    return found if found and is_heir(table, found[0]) else None
+
+
+def is_heir(table: ObservedTable, record: RecycledTable) -> bool:
+    """Whether the table was made to bring back this dropped one."""
+    identity = table.identity
+    return (table.recovers, identity.namespace, identity.name) == (record.uid, record.namespace, record.name)
+
+
+def as_recovered(table: ObservedTable, record: RecycledTable) -> ObservedTable:
+    """The table as it will be once it has its files back."""
+    return replace(table, status=table.status.model_copy(update={"snapshot": record.snapshot}))

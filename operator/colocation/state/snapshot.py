@@ -6,24 +6,19 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ..model.agent import ReplicaState
-from ..model.conditions import ConditionType, Reason
+from ..model.conditions import ConditionType
 from ..model.group import BucketSequence, ColocationGroupSpec, Proposal
-from ..model.names import LABEL_DRAIN, LABEL_ZONE
-from ..model.snapshot import FailingTarget, GroupState, Limits, Node, Snapshot
-from .agent_view import AgentView
-from .clone_jobs import clones_of, transfer_clones
+from ..model.snapshot import FailingTarget, GroupState, Limits, Snapshot
+from .clone_jobs import clones_of, failing_targets_of, transfer_clones
 from .confirmation import doubtful_nodes, unconfirmed_replicas
-from .containment import Containment, group_scope
-from .disks import KnownDisks, disk_fault, known_disks
-from .failing_targets import failing_targets_of
 from .held import GroupFiles, Holdings, TableFiles, holdings
 from .memo import Memo
-from .objects import ObservedGroup, ObservedNode, ObservedTable
+from .nodes import planner_nodes
+from .objects import ObservedGroup, ObservedTable
 from .observation import Observation
 from .parse import parse_time
 from .placement import GroupKey
 from .views import ClusterView, GroupView, TableView
-from .weights import settled_weights, weight_of
 
 ADOPTION_GRACE = timedelta(minutes=10)
 
@@ -33,15 +28,15 @@ def snapshot_of(
     limits: Limits,
     agent_grace_seconds: float,
     memo: Memo | None = None,
-    containment: Containment | None = None,
+    errors: dict[str, Exception] | None = None,
 ) -> Snapshot:
     """What the planner decides from.
 
     Groups that are being deleted, or whose spec or status is not valid, are left out: nothing is done for them.
     ``agent_grace_seconds``: an agent that is silent for less still counts as ready (it restarts).
-    ``containment``: keeps what is wrong with one group or node from the others.
+    ``errors``: takes what a single group or node provokes, by its scope; the others go on.
     """
-    memo, containment = memo or Memo(), containment or Containment()
+    memo, errors = memo or Memo(), {} if errors is None else errors
     observation = cluster.observation
     states: list[GroupState] = []
     for view in cluster.groups.values():
@@ -49,19 +44,15 @@ def snapshot_of(
         if group.spec is not None and not group.identity.deleting and not group.status_error:
             if awaits_files(view, observation):
                 continue  # its map follows the files
-            state = containment.run(group_scope(group), _group_state, view, observation, memo)
-            states += [state] if state else []
+            try:
+                states.append(_group_state(view, observation, memo))
+            except Exception as error:  # noqa: BLE001 - whatever one object provokes must not reach the others
+                errors.setdefault(group.scope, error)
     groups = tuple(states)
     names = {agent.node for agent in observation.agents}
     for group_state in groups:
         names.update(group_state.held, *(group_state.map or ()))
-    grace = timedelta(seconds=agent_grace_seconds)
-    disks = known_disks(observation)
-    nodes = settled_weights(
-        _contained_node(observation, node, grace, disks, containment)
-        for node in observation.nodes
-        if node.name in names
-    )
+    nodes = planner_nodes(observation, names, timedelta(seconds=agent_grace_seconds), errors)
     clones = (*clones_of(observation, groups), *transfer_clones(cluster))
     return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
 
@@ -169,55 +160,6 @@ def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[i
         since = dict.fromkeys(range(buckets), time) if time else {}
     listed = {entry.bucket: time for entry in status.unstable_buckets if (time := parse_time(entry.since))}
     return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
-
-
-def _contained_node(
-    observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, containment: Containment
-) -> Node:
-    """What an agent says that cannot be understood harms no other node: it counts as one that never answered."""
-    view = observation.agent_views.get(node.name, AgentView())
-    found = containment.run(f"node {node.name}", _node, observation, node, grace, disks, view)
-    return found or _node(observation, node, grace, disks, AgentView())
-
-
-def _node(
-    observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, view: AgentView
-) -> Node:
-    now = observation.now
-    answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
-    reason, message, since = None, "", None
-    if not node.ready:
-        reason, message, since = Reason.NODE_NOT_READY, node.not_ready_message, node.ready_changed_at
-    elif not answers:
-        since = view.silent_since or now
-        reason, message = Reason.AGENT_NOT_READY, "it does not answer"
-    fault = disk_fault(disks, node, view, now)
-    has_its_disk = fault is None or fault.reason is not Reason.DISK_MISSING
-    capacity_bytes = view.report.capacity_bytes if view.report and has_its_disk else 0
-    if fault and fault.reason is Reason.DISK_MISSING:
-        if reason is None:
-            reason, message, since = fault.reason, fault.message, fault.since
-        fault = None
-    weight = weight_of(node.labels, capacity_bytes)
-    return Node(
-        name=node.name,
-        zone=node.labels.get(LABEL_ZONE),
-        weight=1.0 if weight is None else weight,
-        is_weight_known=weight is not None,
-        ready=reason is None,
-        not_ready_since=min(since, now) if since else None,
-        not_ready_reason=reason,
-        not_ready_message=message,
-        drain=node.deleting or node.labels.get(LABEL_DRAIN) == "true",
-        schedulable=node.schedulable and not fault and node.name not in observation.unready_nodes,
-        capacity_bytes=capacity_bytes,
-        free_bytes=view.report.free_bytes if view.report else 0,
-        labels=dict(node.labels),
-        disk_id=view.report.disk.id if view.report and view.report.disk else "",
-        disk_reason=fault.reason if fault else None,
-        disk_message=fault.message if fault else "",
-        disk_since=fault.since if fault else None,
-    )
 
 
 def recovered_map(

@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ..model.agent import TableReference
-from ..model.group import RecycledTable
+from ..model.group import GroupMember, RecycledTable
 from ..model.schema_check import Refusal
 from .agent_view import TableKey
-from .dropped import GoneTable
 from .held import TableFiles
 from .objects import DroppedTable, ObservedCloneJob, ObservedGroup, ObservedTable
 from .observation import Observation
-from .placement import GroupKey, TableMemory
-from .recycled import Records, as_recovered, is_heir
+from .placement import GroupKey, Records, TableMemory, as_recovered, is_heir
 
 
 class TableView(NamedTuple):
@@ -93,6 +91,13 @@ class DroppedView(NamedTuple):
     record: RecycledTable
     exists: bool
     heirs: tuple[TableView, ...]
+    last_seen: DroppedTable | None
+
+
+class GoneTable(NamedTuple):
+    """A table that its group has not recorded as dropped yet. ``member``: as the group remembers it."""
+
+    member: GroupMember
     last_seen: DroppedTable | None
 
 

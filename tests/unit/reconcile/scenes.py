@@ -13,7 +13,7 @@ from colocation.reconcile.policy import Policy
 from colocation.state.agent_view import AgentView
 from colocation.state.objects import ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
-from colocation.state.recycled import recycled_records, reference_of
+from colocation.state.placement import recycled_records, reference_of
 
 from ..state.objects import GROUP_UID, MANIFEST, NOW, agent, group, node, seconds, table, table_report, view
 

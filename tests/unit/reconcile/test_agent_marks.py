@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from colocation.manifests.clone_job import clone_job_name
 from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, node_label
 from colocation.reconcile.actions import MarkAgent
-from colocation.reconcile.agent_marks import mark_actions
-from colocation.reconcile.node_labels import Marked
+from colocation.reconcile.spark_access import Marked, mark_actions
 from colocation.state.objects import ObservedAgent
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_agent

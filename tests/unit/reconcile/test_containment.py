@@ -11,9 +11,9 @@ from colocation.model.snapshot import Snapshot
 from colocation.planner import planning as plans
 from colocation.planner.cluster import Cluster
 from colocation.planner.status import Status
-from colocation.reconcile import findings, group_scopes, table_scopes
-from colocation.reconcile import planned as planning
-from colocation.reconcile.actions import MarkGroupUnstable, Scope, WriteGroupStatus, WriteTableStatus
+from colocation.reconcile import findings, group_scopes, tables
+from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
+from colocation.reconcile.scopes import Scope
 from colocation.state import snapshot as snapshots
 from colocation.state.observation import Observation
 
@@ -128,7 +128,7 @@ def test_plan_that_cannot_be_checked_is_not_carried_out(monkeypatch: pytest.Monk
     def check(snapshot: Snapshot, plan: Plan) -> Plan:
         raise Boom
 
-    monkeypatch.setattr(planning, "without_violations", check)
+    monkeypatch.setattr(findings, "without_violations", check)
     after = decided(two_groups())
     assert list(after.errors) == ["check of plans"]
     assert all(one.stable and not (one.start_now or one.drops or one.next_map) for one in after.plan.groups)
@@ -137,7 +137,7 @@ def test_plan_that_cannot_be_checked_is_not_carried_out(monkeypatch: pytest.Monk
 def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so itself; groups and other tables do not notice."""
     before = decided(two_groups())
-    failing("orders", "table", monkeypatch, table_scopes, "table_actions")
+    failing("orders", "table", monkeypatch, tables, "table_actions")
     after = decided(two_groups())
     assert list(after.errors) == ["table shop/orders"]
     told = [one for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]

@@ -8,8 +8,7 @@ from colocation.model.group import ColocationGroupStatus, RecycledTable
 from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import DeleteGroup
 from colocation.reconcile.members import delete_after, next_members, next_recycled
-from colocation.state.assemble import assemble
-from colocation.state.dropped import NEWS
+from colocation.state.assemble import NEWS, assemble
 from colocation.state.objects import DroppedTable, ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
 from colocation.state.parse import format_time

@@ -20,7 +20,7 @@ from colocation.reconcile.actions import (
     PostEvent,
     WriteGroupStatus,
 )
-from colocation.reconcile.deadlines import next_deadline
+from colocation.reconcile.decide import next_deadline
 from colocation.state.objects import Identity, ObservedClaim, ObservedVolume, RefusedFiles
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_claim, parse_volume

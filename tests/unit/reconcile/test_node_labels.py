@@ -11,7 +11,7 @@ from colocation.manifests.clone_job import clone_job_name
 from colocation.model.names import NODE_LABEL_PREFIX, node_label
 from colocation.reconcile import group_scopes
 from colocation.reconcile.actions import LabelNode
-from colocation.reconcile.node_labels import Marked, label_actions
+from colocation.reconcile.spark_access import Marked, label_actions
 from colocation.state.objects import ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_node

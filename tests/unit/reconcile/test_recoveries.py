@@ -9,9 +9,9 @@ from colocation.model.agent import BucketReport, DiskReport
 from colocation.model.group import RecycledTable
 from colocation.reconcile.members import next_recycled
 from colocation.reconcile.recovery import Recovery, is_lost, lying_of, recoveries_of
+from colocation.reconcile.scopes import Containment
 from colocation.state.agent_view import AgentView
 from colocation.state.assemble import assemble
-from colocation.state.containment import Containment
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
 

@@ -9,7 +9,7 @@ from colocation.model.agent import DiskReport
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, RememberedDisk
 from colocation.state.agent_view import AgentView
-from colocation.state.disks import next_disks, nodes_without_their_disk
+from colocation.state.nodes import next_disks, nodes_without_their_disk
 from colocation.state.objects import ObservedGroup, ObservedNode
 from colocation.state.observation import Observation
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from colocation.model.group import FailingTargetStatus
-from colocation.state.failing_targets import EndedClone, failing_targets_of, next_failing_targets
+from colocation.state.clone_jobs import EndedClone, failing_targets_of, next_failing_targets
 from colocation.state.parse import format_time
 
 from .objects import NOW

@@ -16,7 +16,6 @@ from colocation.state.membership import Membership, memberships
 from colocation.state.objects import DroppedTable, ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_table
-from colocation.state.placement import spec_key
 
 from .objects import NOW, group, identity, remembering, table
 from .test_membership import foreign, placed
@@ -129,7 +128,7 @@ def test_forged_status_changes_nothing_of_others(data: st.DataObject) -> None:
     changed = {key for key, uids in members(before).items() if uids != members(after)[key]}
     if is_leaving(observation, uid):  # its last group lets it go: only for the one that its spec names
         changed -= {key for key in changed if uid in members(before)[key]}
-    assert changed <= {spec_key(victim)} - {("bank", "vault")}
+    assert changed <= {victim.spec_group} - {("bank", "vault")}
     if is_remembered(observation, uid):
         assert after.places.get(uid) == before.places.get(uid)
 

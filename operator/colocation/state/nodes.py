@@ -1,19 +1,28 @@
-"""Whether a node's disk is the one that the groups know, and whether it is well.
+"""Nodes as the planner sees them: whether they are ready, whether their disk is well, and how much they weigh.
 
-Each group remembers, for the nodes of its map, which disk (``storage.marker``) of which Node held its replicas. An
-agent that reports another one has lost it: the mount failed, or somebody put in another disk. Nothing is copied there
-until the disk is back, an admin accepts the new one (an annotation of the Node), or the Node itself is made anew.
+Disks: each group remembers, for the nodes of its map, which disk (``storage.marker``) of which Node held its replicas.
+An agent that reports another one has lost it: the mount failed, or another disk was put in. Nothing is copied there
+until the disk is back, an admin accepts the new one (an annotation of the Node), or the Node is replaced by a new one.
 Nodes that report one disk share a data root (a network file system), where each would delete what another one keeps;
 they count as away, except the one that held replicas there before.
+
+Weights: by the size of the disk, or by a label. Root on a node can let its agent report any size, and its kubelet may
+set labels of its own Node. A node of a great weight gets a replica of nearly every bucket, and root there can read them
+all. So a weight counts for at most `MOST_TIMES_MEDIAN` times the median of the other nodes' weights. The label
+`LABEL_ADMIN_WEIGHT` has no such bound: the API server (admission plugin NodeRestriction) lets no kubelet set it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Set
 from datetime import datetime, timedelta
+from math import inf
+from statistics import median_high
 from typing import NamedTuple
 
 from ..model.agent import MARKER_FILE
 from ..model.conditions import Reason
 from ..model.group import RememberedDisk
+from ..model.names import LABEL_ADMIN_WEIGHT, LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
+from ..model.snapshot import Node
 from .agent_view import AgentView
 from .objects import ObservedNode
 from .observation import Observation
@@ -22,6 +31,8 @@ UID_CHARACTERS = 8
 MAX_MESSAGE_CHARACTERS = 300
 MAX_NAMED_NODES = 3
 SICK = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
+BYTES_PER_GIB = 1 << 30
+MOST_TIMES_MEDIAN = 4.0
 
 
 class DiskFault(NamedTuple):
@@ -38,6 +49,67 @@ class KnownDisks(NamedTuple):
 
     remembered: Mapping[str, frozenset[tuple[str, str]]]
     told: Mapping[str, tuple[str, ...]]
+
+
+def planner_nodes(
+    observation: Observation, names: Collection[str], grace: timedelta, errors: dict[str, Exception]
+) -> tuple[Node, ...]:
+    """The nodes of these names as the planner sees them.
+
+    ``grace``: an agent that is silent for less still counts as ready. ``errors``: takes what a single node's report
+    provokes; the node then counts as one whose agent never answered.
+    """
+    disks = known_disks(observation)
+    found: list[Node] = []
+    for node in observation.nodes:
+        if node.name in names:
+            view = observation.agent_views.get(node.name, AgentView())
+            try:
+                found.append(_node(observation, node, grace, disks, view))
+            except Exception as error:  # noqa: BLE001 - whatever one object provokes must not reach the others
+                errors.setdefault(f"node {node.name}", error)
+                found.append(_node(observation, node, grace, disks, AgentView()))
+    return settled_weights(found)
+
+
+def _node(
+    observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, view: AgentView
+) -> Node:
+    now = observation.now
+    answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
+    reason, message, since = None, "", None
+    if not node.ready:
+        reason, message, since = Reason.NODE_NOT_READY, node.not_ready_message, node.ready_changed_at
+    elif not answers:
+        since = view.silent_since or now
+        reason, message = Reason.AGENT_NOT_READY, "it does not answer"
+    fault = disk_fault(disks, node, view, now)
+    has_its_disk = fault is None or fault.reason is not Reason.DISK_MISSING
+    capacity_bytes = view.report.capacity_bytes if view.report and has_its_disk else 0
+    if fault and fault.reason is Reason.DISK_MISSING:
+        if reason is None:
+            reason, message, since = fault.reason, fault.message, fault.since
+        fault = None
+    weight = weight_of(node.labels, capacity_bytes)
+    return Node(
+        name=node.name,
+        zone=node.labels.get(LABEL_ZONE),
+        weight=1.0 if weight is None else weight,
+        is_weight_known=weight is not None,
+        ready=reason is None,
+        not_ready_since=min(since, now) if since else None,
+        not_ready_reason=reason,
+        not_ready_message=message,
+        drain=node.deleting or node.labels.get(LABEL_DRAIN) == "true",
+        schedulable=node.schedulable and not fault and node.name not in observation.unready_nodes,
+        capacity_bytes=capacity_bytes,
+        free_bytes=view.report.free_bytes if view.report else 0,
+        labels=dict(node.labels),
+        disk_id=view.report.disk.id if view.report and view.report.disk else "",
+        disk_reason=fault.reason if fault else None,
+        disk_message=fault.message if fault else "",
+        disk_since=fault.since if fault else None,
+    )
 
 
 def known_disks(observation: Observation) -> KnownDisks:
@@ -89,15 +161,18 @@ def nodes_without_their_disk(observation: Observation) -> frozenset[str]:
 
     What agents say of the files there is not about the node's replicas: nothing of it is to be deleted.
     """
-    known, found = known_disks(observation), set[str]()
-    for name, node in observation.nodes_by_name.items():
-        report = observation.agent_views.get(name, AgentView()).report
-        disk = report.disk if report else None
-        if disk is not None and (
-            disk.reason == Reason.DISK_MISSING or _sharing(known, name, disk.id) or _other_disk(known, node, disk.id)
-        ):
-            found.add(name)
-    return frozenset(found)
+    known, nodes = known_disks(observation), observation.nodes_by_name.items()
+    return frozenset(
+        name for name, node in nodes if _is_without_its_disk(known, node, observation.agent_views.get(name))
+    )
+
+
+def _is_without_its_disk(known: KnownDisks, node: ObservedNode, view: AgentView | None) -> bool:
+    disk = view.report.disk if view and view.report else None
+    if disk is None:
+        return False
+    is_other = _sharing(known, node.name, disk.id) or _other_disk(known, node, disk.id)
+    return disk.reason == Reason.DISK_MISSING or bool(is_other)
 
 
 def next_disks(
@@ -158,3 +233,45 @@ def _moment(view: AgentView, seconds_before: float, now: datetime) -> datetime:
         return min(since.replace(microsecond=0), now)
     except (OverflowError, ValueError):
         return now
+
+
+def weight_of(labels: Mapping[str, str], capacity_bytes: int) -> float | None:
+    """An administrator's label, else the other one, else the disk's GiB; None while that is not known."""
+    for label in (LABEL_ADMIN_WEIGHT, LABEL_WEIGHT):
+        weight = _weight(labels.get(label))
+        if weight is not None:
+            return weight
+    return capacity_bytes / BYTES_PER_GIB if capacity_bytes else None
+
+
+def _weight(text: str | None) -> float | None:
+    try:
+        weight = float(text) if text else -1.0
+    except ValueError:
+        return None
+    return weight if 0 <= weight < inf else None
+
+
+def settled_weights(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The nodes with the weights that count.
+
+    A node of unknown weight counts as one in the middle of the others. No node weighs much more than the others unless
+    an administrator says so.
+    """
+    found = tuple(nodes)
+    known = sorted(node.weight for node in found if node.is_weight_known)
+    if not known:
+        return found
+    positive = [weight for weight in known if weight]
+    # The median of all others for each node that is heavier than it.
+    most = MOST_TIMES_MEDIAN * positive[(len(positive) - 1) // 2] if len(positive) > 1 else inf
+    guess = min(median_high(known), most)
+    return tuple(_settled(node, guess, most) for node in found)
+
+
+def _settled(node: Node, guess: float, most: float) -> Node:
+    if not node.is_weight_known:
+        return node.model_copy(update={"weight": guess})
+    if node.weight <= most or _weight(node.labels.get(LABEL_ADMIN_WEIGHT)) is not None:
+        return node
+    return node.model_copy(update={"weight": most})
