@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
@@ -83,15 +83,18 @@ MAX_SECONDS = 10**11
 _TIME_OF_A_DAY = r"-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-][01][0-9]:[0-5][0-9])$"
 TIME_PATTERN = r"^[1-9][0-9]{3}" + _TIME_OF_A_DAY
 COMMIT_TIME_PATTERN = r"^[12][0-9]{3}" + _TIME_OF_A_DAY
+_TIME = re.compile(TIME_PATTERN)
+_MAX_OFFSET = timedelta(hours=18)
+"""As far as Java's times go, and four hours more than any time zone."""
 
 
 def parse_time(text: object) -> datetime | None:
-    """An RFC 3339 time in UTC; None for everything else, and for a time without a zone."""
-    if not isinstance(text, str) or len(text) > MAX_TIME_LENGTH:
+    """A time of RFC 3339 with a time zone at most 18 hours from UTC, in UTC; None for everything else."""
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
         return None
     try:
         time = datetime.fromisoformat(text)
-        return time.astimezone(UTC) if time.tzinfo is not None else None
+        return time.astimezone(UTC) if abs(time.utcoffset() or timedelta()) <= _MAX_OFFSET else None
     except (ValueError, OverflowError):
         return None
 

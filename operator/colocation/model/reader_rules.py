@@ -161,6 +161,8 @@ DEFAULT_INSTANCES = 2
 DEFAULT_CORES = 1
 """Spark's own, on Kubernetes."""
 MAX_DIGITS = 7
+BLANKS = "".join(map(chr, range(0x21)))
+"""Around a value, as Java and Spark trim them."""
 
 
 def configured_cores(conf: Mapping[str, object]) -> int:
@@ -178,7 +180,7 @@ def configured_cores(conf: Mapping[str, object]) -> int:
 
 def _text(conf: Mapping[str, object], key: str) -> str:
     """A value as text: manifests hold numbers, too."""
-    return str(conf.get(key, "")).strip()
+    return str(conf.get(key, "")).strip(BLANKS)
 
 
 def _whole(text: str, default: int) -> int:

@@ -14,8 +14,6 @@ _ALIASES = {
     "integer": "int",
     "long": "bigint",
     "real": "float",
-    "dec": "decimal",
-    "numeric": "decimal",
     "timestamp_ltz": "timestamp",
 }
 
@@ -32,10 +30,13 @@ _UNITS = (("year", "month"), ("day", "hour", "minute", "second"))
 _INTERVALS = frozenset(f"interval {unit}" for units in _UNITS for unit in units) | frozenset(
     f"interval {first} to {last}" for units in _UNITS for first, last in combinations(units, 2)
 )
-_COLLATED = re.compile(r"^string collate (\w+)$", re.IGNORECASE)
-_DECIMAL = re.compile(r"^decimal\((\d+)(?:,(\d+))?\)$")
-_CHARACTER = re.compile(r"^(?:varchar|char|character)\(\d+\)$")
-_NESTED = re.compile(r"^(?:array|map|struct)<.+>$")
+_BLANKS = " \t\n\r\f\v"
+"""Of ASCII, as digits are: Spark's parser knows no others."""
+_COLLATED = re.compile(r"string collate (\w+)", re.IGNORECASE | re.ASCII)
+_DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?: ?\( ?0*([0-9]+) ?(?:, ?0*([0-9]+) ?)?\))?")
+_CHARACTER = re.compile(r"(?:varchar|char|character) ?\( ?[0-9]+ ?\)")
+_NESTED = re.compile(r"(?:array|map|struct) ?<.*[^ ].*>", re.DOTALL)
+_MAX_PRECISION = 38
 
 
 @lru_cache(maxsize=4096)
@@ -48,32 +49,35 @@ def canonical_type(name: str) -> str:
     Raises:
         ValueError: the name is not a Spark SQL type.
     """
-    text = name.strip()
-    compact = re.sub(r"\s+", "", text).lower()
-    if _NESTED.match(compact):
+    text = name.strip(_BLANKS)
+    spaced = re.sub(f"[{_BLANKS}]+", " ", text).lower()
+    if _NESTED.fullmatch(spaced):
         return text
-    spaced = " ".join(text.lower().split())
     if spaced in _INTERVALS:
         return spaced
-    if collated := _COLLATED.match(text):
+    if collated := _COLLATED.fullmatch(text):
         return f"string collate {collated[1]}"
-    if _CHARACTER.match(compact):
+    if _CHARACTER.fullmatch(spaced):
         return "string"
-    base, _, arguments = compact.partition("(")
-    compact = _ALIASES.get(base, base) + (f"({arguments}" if arguments else "")
-    if compact == "decimal":
-        return "decimal(10,0)"
-    decimal = _DECIMAL.match(compact)
-    if decimal:
-        precision, scale = int(decimal[1]), int(decimal[2] or 0)
-        if not (1 <= precision <= 38 and scale <= precision):
-            raise ValueError(f"type {name!r}: a decimal needs a precision of 1 to 38 and a scale of 0 to the precision")
-        return f"decimal({precision},{scale})"
-    if compact in _SIMPLE_TYPES:
-        return compact
+    if decimal := _DECIMAL.fullmatch(spaced):
+        return _decimal(name, decimal[1], decimal[2])
+    simple = _ALIASES.get(spaced, spaced)
+    if simple in _SIMPLE_TYPES and simple != "decimal":
+        return simple
     raise ValueError(f"type {name!r} is not a Spark SQL type; allowed: {', '.join(sorted(_SIMPLE_TYPES))}, "
                      "decimal(p,s), varchar(n), char(n), string collate c, interval year to month, "
                      "interval day to second, array<…>, map<…>, struct<…>")
+
+
+def _decimal(name: str, precision: str | None, scale: str | None) -> str:
+    """Of digits without leading zeros; None: not given."""
+    if precision is None:
+        return "decimal(10,0)"
+    if len(precision) <= 2 and 1 <= int(precision) <= _MAX_PRECISION:
+        behind_point = scale or "0"
+        if len(behind_point) <= 2 and int(behind_point) <= int(precision):
+            return f"decimal({precision},{behind_point})"
+    raise ValueError(f"type {name!r}: a decimal needs a precision of 1 to 38 and a scale of 0 to the precision")
 
 
 def is_key_type(name: str) -> bool:

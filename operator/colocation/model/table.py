@@ -37,7 +37,7 @@ MAX_COMMENT_LENGTH = 1024
 class Column(Frozen):
     name: str = Field(min_length=1, max_length=255, description="Column name, compared without case, as Spark does.")
     type: str = Field(min_length=1, description="Spark SQL type, e.g. bigint, decimal(15,2), array<string>.")
-    nullable: bool = Field(True, description="Whether NULL is allowed.")
+    nullable: bool = Field(True, strict=True, description="Whether NULL is allowed.")
     stored_as: str = Field(
         "", max_length=255, description="First name of a renamed column; files keep it. Empty = name."
     )
@@ -192,7 +192,7 @@ def _twice(names: Iterable[str]) -> list[str]:
 MANIFEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 MAX_COUNT = 2**53 - 1
 """JSON's numbers are exact up to here in every language that reads them."""
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 
 
 MAX_OPERATION_LENGTH = 32

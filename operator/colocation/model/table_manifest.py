@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import zstandard
-from pydantic import Field, TypeAdapter, field_serializer
+from pydantic import Field, StrictInt, TypeAdapter, field_serializer
 
 from .base import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_MANIFEST_FILES, Observed
-from .table import Column
+from .table import Column, Count
 
 _MAGIC = bytes.fromhex("502a4d18")
 _PREFIX = struct.Struct("<4sII32s")
@@ -193,8 +193,9 @@ MAX_MANIFEST_BYTES = 128 << 20
 name, so nothing larger is read, nor is memory taken for what a frame merely announces."""
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
-_BUCKET_IN_FILE_NAME = re.compile(r".*_(\d+)(?:\..*)?$")
-"""Spark's ``BucketingUtils.bucketedFileName``: where a reader looks for the bucket id."""
+_CHARACTER = r"[^\n\r\u0085\u2028\u2029]"
+_BUCKET_IN_FILE_NAME = re.compile(rf"{_CHARACTER}*_([0-9]+)(?:\.{_CHARACTER}*)?")
+"""Spark's ``BucketingUtils.bucketedFileName``, as Java matches it: where a reader looks for the bucket id."""
 
 
 class DataFile(Observed):
@@ -204,10 +205,10 @@ class DataFile(Observed):
     """
 
     path: str
-    bucket: int
+    bucket: StrictInt
     partition: dict[str, str | None] = Field({}, max_length=MAX_KEY_COLUMNS)
-    rows: int
-    bytes: int
+    rows: Count
+    bytes: Count
     sha256: str
 
 
@@ -220,18 +221,18 @@ class TableManifest(Observed):
     CHAR column that is not there files may hold shorter values, which earlier releases did not pad.
     """
 
-    format_version: int = PLAIN_FORMAT
+    format_version: Count = PLAIN_FORMAT
     namespace: str
     table: str
     uid: str
-    snapshot_id: int
+    snapshot_id: Count
     parent: str | None = None
     columns: tuple[Column, ...]
     bucketed_by: tuple[str, ...]
     partitioned_by: tuple[str, ...] = ()
     sorted_by: tuple[str, ...] = ()
-    padded: dict[str, int] = Field({}, exclude_if=lambda lengths: not lengths)
-    buckets: int
+    padded: dict[str, Count] = Field({}, exclude_if=lambda lengths: not lengths)
+    buckets: StrictInt
     files: tuple[DataFile, ...] = ()
 
     @field_serializer("columns")
@@ -343,10 +344,12 @@ def check_files(files: Collection[BucketFile], buckets: int) -> None:
     _check_count(len(files))
     if not 1 <= buckets <= MAX_BUCKETS:
         raise ValueError(f"the manifest says {buckets} buckets; allowed: 1 to {MAX_BUCKETS}")
+    if len({file.path for file in files}) != len(files):
+        raise ValueError("the manifest lists a file twice; allowed: once")
     for file in files:
-        named = bucket_of_file_name(file.path)
-        if named != file.bucket:
-            raise ValueError(f"file {file.path} is listed in bucket {file.bucket} but its name says {named}")
+        named = _digits_of_file_name(file.path)
+        if named != f"{file.bucket:05d}":
+            raise ValueError(f"file {file.path} is listed in bucket {file.bucket} but its name says {named or 'none'}")
         if not 0 <= file.bucket < buckets:
             raise ValueError(f"file {file.path} is in bucket {file.bucket}; allowed: 0 to {buckets - 1}")
 
@@ -358,8 +361,13 @@ def _check_count(files: int) -> None:
 
 def bucket_of_file_name(path: str) -> int | None:
     """The bucket id that Spark reads from a file's name, or None."""
-    match = _BUCKET_IN_FILE_NAME.match(path.rsplit("/", 1)[-1])
-    return int(match[1]) if match else None
+    digits = _digits_of_file_name(path)
+    return int(digits) if digits else None
+
+
+def _digits_of_file_name(path: str) -> str:
+    match = _BUCKET_IN_FILE_NAME.fullmatch(path.rsplit("/", 1)[-1])
+    return match[1] if match else ""
 
 
 def manifest_path(sha256: str) -> str:

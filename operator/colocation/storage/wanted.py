@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, StrictInt, TypeAdapter
 
 from colocation.model.file_transfer import is_sha256
+from colocation.model.table import Count
 from colocation.model.table_manifest import (
     MAX_MANIFEST_BYTES,
     WrongDigest,
@@ -38,8 +39,8 @@ class WantedFile:
     """A file as a manifest names it, without its partition and rows; ``sha256`` is 64 hex digits."""
 
     path: str
-    bucket: int
-    bytes: int
+    bucket: StrictInt
+    bytes: Count
     sha256: str
 
 
@@ -47,8 +48,8 @@ class WantedFile:
 class _Wanted:
     """The part of a ``TableManifest`` that names the files: less than half of its memory."""
 
-    format_version: Annotated[int, Field(alias="formatVersion")]
-    buckets: int
+    format_version: Annotated[Count, Field(alias="formatVersion")]
+    buckets: StrictInt
     files: list[WantedFile] | None = None
 
 

@@ -332,7 +332,7 @@ def test_a_disk_without_room_fails_before_anything_is_pulled(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
     """Exit code 1 with the missing and the free bytes; nothing is received."""
-    huge = DataFile(path=data_path(BUCKET), bucket=BUCKET, rows=1, bytes=1 << 60, sha256="00" * 32)
+    huge = DataFile(path=data_path(BUCKET), bucket=BUCKET, rows=1, bytes=1 << 52, sha256="00" * 32)
     manifest = TableManifest(
         namespace="shop", table="huge", uid="0a1b2c3d", snapshot_id=1,
         columns=(Column(name="key", type="bigint"),), bucketed_by=("key",), buckets=4, files=(huge,),
@@ -344,7 +344,7 @@ def test_a_disk_without_room_fails_before_anything_is_pulled(
     code, errors = run_clone(clone_environment(clone_spec([table], agents[:1]), root, pki))
     failure = json.loads(errors.splitlines()[-1])
     assert (code, failure["error"]) == (1, "InsufficientSpace")
-    assert str(1 << 60) in failure["message"]
+    assert str(1 << 52) in failure["message"]
     assert held_files(root, table) == set()
 
 

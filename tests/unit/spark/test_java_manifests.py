@@ -1,16 +1,15 @@
 """Manifests that Python and Java make are the same, byte for byte of their JSON.
 
-``by-python.json.zst`` is the parent, ``by-java.json.zst`` what Java makes of it with one more file; Java's tests
-(``ManifestExchangeTest``) look at the same two files from the other side.
+Two cases of ``tests/contract/manifests.json``: what Python stored, and what Java makes of it with one more file. Java's
+tests (``ManifestExchangeTest``) look at the same two from the other side.
 """
 
 import hashlib
-from pathlib import Path
 
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
+from tests.contract.cases import cases, stored_manifest
 
-FIXTURES = Path(__file__).parents[3] / "spark_images/coloc-fs/src/test/resources/manifests"
 COLUMNS = (
     Column(name="id", type="bigint", nullable=False),
     Column(name="day", type="string"),
@@ -36,20 +35,20 @@ def manifest(parent: str | None, snapshot_id: int, *files: DataFile) -> TableMan
 
 
 def fixture(name: str) -> tuple[bytes, str]:
-    stored = (FIXTURES / name).read_bytes()
+    stored = stored_manifest(next(case for case in cases("manifests") if case["name"] == name))
     return stored, hashlib.sha256(stored).hexdigest()
 
 
 def test_java_reads_what_python_makes_now() -> None:
-    """The file from which Java's test begins is what this version would write."""
-    stored, sha256 = fixture("by-python.json.zst")
+    """The manifest from which Java's test begins is what this version would write."""
+    stored, sha256 = fixture("as Python stored it")
     assert manifest_parts(stored, sha256).text == manifest(None, 1, *FILES).model_dump_json(by_alias=True).encode()
 
 
 def test_python_reads_what_java_makes() -> None:
     """It is the manifest that Python would have made."""
-    _, parent = fixture("by-python.json.zst")
-    stored, sha256 = fixture("by-java.json.zst")
+    _, parent = fixture("as Python stored it")
+    stored, sha256 = fixture("as Java stored its successor")
     expected = manifest(parent, 2, FILES[1], ADDED)
     assert decode_manifest(stored, sha256) == expected
     assert manifest_parts(stored, sha256).text == expected.model_dump_json(by_alias=True).encode()

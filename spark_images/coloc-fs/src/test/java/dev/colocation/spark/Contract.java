@@ -7,10 +7,13 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.github.luben.zstd.Zstd;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
@@ -47,6 +50,16 @@ public final class Contract {
     return names;
   }
 
+  /** The case of this name. */
+  public static JsonNode named(String rule, String name) throws IOException {
+    for (JsonNode given : JSON.readTree(folder().resolve(rule + ".json").toFile())) {
+      if (given.path("name").asText().equals(name)) {
+        return given;
+      }
+    }
+    throw new IllegalArgumentException(rule + " has no case '" + name + "'");
+  }
+
   /** A test for each case of each of these rules. */
   public static List<DynamicTest> tests(Map<String, Rule> rules) throws IOException {
     List<DynamicTest> tests = new ArrayList<>();
@@ -56,6 +69,14 @@ public final class Contract {
       }
     }
     return tests;
+  }
+
+  /** The bytes of a case's manifest: {@code stored} in base64, or {@code manifest} as format 1 has it. */
+  public static byte[] storedManifest(JsonNode given) throws IOException {
+    return given.has("stored")
+        ? Base64.getDecoder().decode(given.path("stored").asText())
+        : Zstd.compress(given.path("manifest").isTextual()
+            ? given.path("manifest").asText().getBytes(StandardCharsets.UTF_8) : JSON.writeValueAsBytes(given.path("manifest")));
   }
 
   private static void check(Rule rule, JsonNode given) throws Exception {

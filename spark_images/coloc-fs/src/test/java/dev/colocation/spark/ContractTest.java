@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.colocation.spark.catalog.ReaderContractTest;
 import dev.colocation.spark.cluster.ClusterContractTest;
+import dev.colocation.spark.fs.ManifestContractTest;
 import java.io.IOException;
 import java.util.Map;
 import java.util.TreeSet;
@@ -15,7 +16,7 @@ final class ContractTest {
   @Test
   void everyRuleIsChecked() throws IOException {
     TreeSet<String> read = new TreeSet<>();
-    Stream.of(ClusterContractTest.RULES, ReaderContractTest.RULES).map(Map::keySet).forEach(read::addAll);
+    Stream.of(ManifestContractTest.RULES, ClusterContractTest.RULES, ReaderContractTest.RULES).map(Map::keySet).forEach(read::addAll);
     assertEquals(Contract.names(), read);
   }
 }

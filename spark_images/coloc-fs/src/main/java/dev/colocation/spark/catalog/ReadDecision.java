@@ -262,11 +262,11 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
      * @param conf key to value; empty when it is not set
      */
     static int configuredCores(UnaryOperator<String> conf) {
-      if (!conf.apply("spark.master").strip().startsWith("k8s")) {
+      if (!conf.apply("spark.master").trim().startsWith("k8s")) {
         return 0;
       }
       int cores = whole(conf.apply("spark.executor.cores"), 1);
-      boolean isDynamic = conf.apply("spark.dynamicAllocation.enabled").strip().toLowerCase(Locale.ROOT).equals("true");
+      boolean isDynamic = conf.apply("spark.dynamicAllocation.enabled").trim().toLowerCase(Locale.ROOT).equals("true");
       long executors = isDynamic
           ? whole(conf.apply("spark.dynamicAllocation.maxExecutors"), 0)
           : whole(conf.apply("spark.executor.instances"), DEFAULT_INSTANCES);
@@ -274,7 +274,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     }
 
     private static int whole(String given, int otherwise) {
-      String text = given.strip();
+      String text = given.trim();
       if (text.isEmpty()) {
         return otherwise;
       }

@@ -29,6 +29,9 @@ record CommittedState(
   static CommittedState parse(JsonNode status) {
     List<String> snapshotProblems = new ArrayList<>();
     List<String> commitProblems = new ArrayList<>();
+    if (!Json.isAbsent(status) && !status.isObject()) {
+      snapshotProblems.add("status is " + Json.shown(status) + "; allowed: an object");
+    }
     JsonNode newest = status.path("snapshot");
     Optional<Snapshot> snapshot = Json.isAbsent(newest) ? Optional.empty()
         : valid(Stream.of(newest), (node, index) -> Snapshot.problem(node, "status.snapshot"), Snapshot::of, snapshotProblems)
@@ -47,7 +50,7 @@ record CommittedState(
       Function<JsonNode, T> parse, List<String> problems) {
     JsonNode given = status.path(field);
     String where = "status." + field;
-    if (Json.isAbsent(given)) {
+    if (given.isMissingNode()) {
       return List.of();
     }
     if (!given.isArray()) {

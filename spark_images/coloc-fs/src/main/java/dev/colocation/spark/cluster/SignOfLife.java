@@ -3,10 +3,8 @@ package dev.colocation.spark.cluster;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.Instant;
-import java.time.OffsetDateTime;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -69,7 +67,7 @@ public final class SignOfLife {
       return Optional.empty();
     }
     String renewed = lease(sign).renewTime();
-    return time(renewed.isEmpty() ? sign.path("renewTime").asText() : renewed);
+    return Times.parse(renewed.isEmpty() ? sign.path("renewTime").asText() : renewed);
   }
 
   private LeaseAnswer lease(JsonNode sign) {
@@ -103,7 +101,7 @@ public final class SignOfLife {
 
   /** Why verdicts of an operator that last gave a sign of life at {@code renewTime} do not hold; empty when they do. */
   public static String judge(String renewTime, double validSeconds, Instant now, String witness) {
-    Optional<Instant> renewedAt = time(renewTime);
+    Optional<Instant> renewedAt = Times.parse(renewTime);
     if (renewedAt.isEmpty()) {
       return witness + " does not say when the operator was last alive: '" + renewTime + "' is not a time";
     }
@@ -117,15 +115,6 @@ public final class SignOfLife {
           + "); what it reported on the group may be out of date";
     }
     return "";
-  }
-
-  /** Parses a time of RFC 3339; empty for anything else. */
-  static Optional<Instant> time(String text) {
-    try {
-      return Optional.of(OffsetDateTime.parse(text).toInstant());
-    } catch (DateTimeException error) {
-      return Optional.empty();
-    }
   }
 
   private static JsonNode parsed(String text) {

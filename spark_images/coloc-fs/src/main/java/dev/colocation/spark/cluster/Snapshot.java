@@ -2,9 +2,7 @@ package dev.colocation.spark.cluster;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.time.DateTimeException;
 import java.time.Instant;
-import java.time.OffsetDateTime;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Pattern;
@@ -18,8 +16,7 @@ import java.util.regex.Pattern;
 public record Snapshot(long id, String manifestSha256, Instant committedAt, ObjectNode json) {
   private static final String PREFIX = "sha256:";
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
-  private static final Pattern TIME = Pattern.compile("[12][0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]"
-      + "([.][0-9]{1,9})?(Z|[+-][01][0-9]:[0-5][0-9])");
+  private static final int MAX_OPERATION_CHARACTERS = 32;
   private static final List<String> COUNTS = List.of("partitions", "files", "rows", "bytes");
 
   /** What is wrong with an object; empty when it is a snapshot. */
@@ -37,6 +34,10 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
     if (time(node.path("committedAt")).isEmpty()) {
       return Optional.of(where + ".committedAt is " + Json.shown(node.path("committedAt"))
           + "; allowed: a time of RFC 3339 with a time zone, e.g. 2026-11-21T00:00:00Z");
+    }
+    if (node.has("operation") && !isOperation(node.path("operation"))) {
+      return Optional.of(where + ".operation is " + Json.shown(node.path("operation")) + "; allowed: up to "
+          + MAX_OPERATION_CHARACTERS + " characters");
     }
     return COUNTS.stream().filter(name -> node.has(name) && !Json.isCount(node.path(name))).findFirst()
         .map(name -> where + "." + name + " is " + Json.shown(node.path(name)) + "; allowed: 0 to " + Json.MAX_EXACT);
@@ -85,13 +86,11 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
   }
 
   private static Optional<Instant> time(JsonNode node) {
-    if (!node.isTextual() || !TIME.matcher(node.asText()).matches()) {
-      return Optional.empty();
-    }
-    try {
-      return Optional.of(OffsetDateTime.parse(node.asText()).toInstant());
-    } catch (DateTimeException error) {
-      return Optional.empty();
-    }
+    return node.isTextual() ? Times.parseCommitted(node.asText()) : Optional.empty();
+  }
+
+  private static boolean isOperation(JsonNode node) {
+    String text = node.asText();
+    return node.isTextual() && text.codePointCount(0, text.length()) <= MAX_OPERATION_CHARACTERS;
   }
 }

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
 import com.github.luben.zstd.ZstdInputStream;
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.fs.ManifestHeader;
 import dev.colocation.spark.fs.ManifestStore;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
@@ -15,11 +16,13 @@ import java.io.IOException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -61,6 +64,7 @@ public final class StoredManifest {
           header.set(name, parser.readValueAsTree());
         }
       }
+      require(parser.nextToken() == null, "something is behind its JSON object");
     }
   }
 
@@ -79,7 +83,10 @@ public final class StoredManifest {
           ManifestStore.isFramed(stored) ? ManifestStore.asPlainText(stored, sha256) : decompressed(stored));
       int version = manifest.header.path("formatVersion").asInt();
       require(version <= FORMAT_VERSION, "it has format " + version + "; this version reads " + FORMAT_VERSION);
+      ManifestHeader.check(manifest.header);
+      Set<String> paths = new HashSet<>();
       for (DataFile file : manifest.files) {
+        require(paths.add(file.path()), "file " + file.path() + " is listed twice");
         checkBucket(file, manifest.buckets());
       }
       return manifest;
@@ -125,15 +132,21 @@ public final class StoredManifest {
       switch (name) {
         case "path" -> path = parser.getText();
         case "sha256" -> sha256 = parser.getText();
-        case "bucket" -> bucket = parser.getIntValue();
-        case "rows" -> rows = parser.getLongValue();
-        case "bytes" -> bytes = parser.getLongValue();
+        case "bucket" -> bucket = parser.hasToken(JsonToken.VALUE_NUMBER_INT) ? parser.getIntValue() : -1;
+        case "rows" -> rows = number(parser);
+        case "bytes" -> bytes = number(parser);
         case "partition" -> readPartition(parser, partition);
         default -> parser.skipChildren();
       }
     }
     require(!path.isEmpty() && !sha256.isEmpty() && rows >= 0 && bytes >= 0, "file '" + path + "' lacks its path, digest, rows or bytes");
     return new DataFile(path, bucket, partition, rows, bytes, sha256);
+  }
+
+  /** -1 for what is no number, or too large. */
+  private static long number(JsonParser parser) throws IOException {
+    long value = parser.hasToken(JsonToken.VALUE_NUMBER_INT) ? parser.getLongValue() : -1;
+    return value <= ManifestHeader.MAX_COUNT ? value : -1;
   }
 
   private static void readPartition(JsonParser parser, Map<String, String> partition) throws IOException {

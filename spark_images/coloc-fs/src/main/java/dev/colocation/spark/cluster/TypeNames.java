@@ -4,6 +4,7 @@ import dev.colocation.spark.fs.Manifest;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
@@ -13,13 +14,15 @@ import java.util.stream.Collectors;
 
 /** One spelling per Spark SQL type, as in {@code model/spark_types.py}: types of a group and of files are compared after it. */
 public final class TypeNames {
-  private static final Pattern NESTED = Pattern.compile("(array|map|struct)<.+>");
-  private static final Pattern CHARACTERS = Pattern.compile("(varchar|char|character)\\(\\d+\\)");
-  private static final Pattern CHAR = Pattern.compile("(?:char|character)\\((\\d{1,9})\\)");
-  private static final Pattern DECIMAL_WITHOUT_SCALE = Pattern.compile("decimal\\((\\d+)\\)");
+  private static final Pattern BLANKS = Pattern.compile("\\s+");
+  private static final Pattern NESTED = Pattern.compile("(array|map|struct) ?<.*\\S.*>", Pattern.DOTALL);
+  private static final Pattern CHARACTERS = Pattern.compile("(varchar|char|character) ?\\( ?(\\d+) ?\\)");
+  private static final Pattern DECIMAL =
+      Pattern.compile("(?:decimal|dec|numeric)(?: ?\\( ?0*(\\d+) ?(?:, ?0*(\\d+) ?)?\\))?");
+  private static final int MAX_PRECISION = 38;
+  private static final int MAX_LENGTH_DIGITS = 9;
   private static final Map<String, String> ALIASES = Map.of(
-      "byte", "tinyint", "short", "smallint", "integer", "int", "long", "bigint", "real", "float", "dec", "decimal",
-      "numeric", "decimal", "timestamp_ltz", "timestamp");
+      "byte", "tinyint", "short", "smallint", "integer", "int", "long", "bigint", "real", "float", "timestamp_ltz", "timestamp");
 
   public static final List<String> SIMPLE = List.of(
       "bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "interval", "smallint", "string",
@@ -36,9 +39,6 @@ public final class TypeNames {
   /** Spark writes neither into Parquet. */
   private static final Set<String> NOT_IN_FILES = Set.of("interval", "void");
 
-  private static final Pattern DECIMAL = Pattern.compile("decimal\\((\\d{1,2}),(\\d{1,2})\\)");
-  private static final int MOST_DIGITS = 38;
-
   /** What columns may be, for messages. */
   public static final String ALLOWED = SIMPLE.stream().filter(name -> !NOT_IN_FILES.contains(name)).collect(Collectors.joining(", "))
       + ", decimal(p,s), varchar(n), char(n), string collate c, interval year to month, interval day to second, array<…>, "
@@ -48,18 +48,7 @@ public final class TypeNames {
 
   /** Whether this is a type that columns of a spec may name. */
   public static boolean isKnown(String name) {
-    String spelt = canonical(name);
-    return SIMPLE.contains(spelt) || isDecimal(spelt) || INTERVAL.matcher(spelt).matches() || COLLATED.matcher(spelt).matches()
-        || NESTED.matcher(spelt.replaceAll("\\s+", "").toLowerCase(Locale.ROOT)).matches();
-  }
-
-  private static boolean isDecimal(String spelt) {
-    Matcher decimal = DECIMAL.matcher(spelt);
-    if (!decimal.matches()) {
-      return false;
-    }
-    int precision = Integer.parseInt(decimal.group(1));
-    return precision >= 1 && precision <= MOST_DIGITS && Integer.parseInt(decimal.group(2)) <= precision;
+    return spelling(name).isPresent();
   }
 
   /** Whether rows of this type can be written. */
@@ -67,34 +56,60 @@ public final class TypeNames {
    return isKnown(name) && !NOT_IN_FILES.contains(canonical(name));
   }
 
-  /** {@code LONG} is bigint; varchar(n), char(n) and string are string: Spark hashes them alike. */
+  /** {@code LONG} is bigint; varchar(n), char(n) and string are string: Spark hashes them alike. What is no type stays as it is. */
   public static String canonical(String name) {
-    String compact = name.replaceAll("\\s+", "").toLowerCase(Locale.ROOT);
-    if (NESTED.matcher(compact).matches()) {
-      return name.trim();
+    return spelling(name).orElseGet(() -> spaced(name));
+  }
+
+  /** Empty for what is no type of Spark SQL. Blanks and digits are those of ASCII, as Spark's parser has them. */
+  private static Optional<String> spelling(String name) {
+    String spaced = spaced(name);
+    if (NESTED.matcher(spaced).matches()) {
+      return Optional.of(trimmed(name));
     }
-    String spaced = name.trim().replaceAll("\\s+", " ").toLowerCase(Locale.ROOT);
-    if (INTERVAL.matcher(spaced).matches()) {
-      return spaced;
-    }
-    Matcher collated = COLLATED.matcher(name.trim());
+    Matcher collated = COLLATED.matcher(trimmed(name));
     if (collated.matches()) {
-      return "string collate " + collated.group(1);
+      return Optional.of("string collate " + collated.group(1));
     }
-    if (CHARACTERS.matcher(compact).matches()) {
-      return "string";
+    if (CHARACTERS.matcher(spaced).matches()) {
+      return Optional.of("string");
     }
-    int bracket = compact.indexOf('(');
-    String base = bracket < 0 ? compact : compact.substring(0, bracket);
-    String arguments = bracket < 0 ? "" : compact.substring(bracket);
-    String spelt = ALIASES.getOrDefault(base, base) + arguments;
-    return spelt.equals("decimal") ? "decimal(10,0)" : DECIMAL_WITHOUT_SCALE.matcher(spelt).replaceAll("decimal($1,0)");
+    Matcher decimal = DECIMAL.matcher(spaced);
+    if (decimal.matches()) {
+      return decimal(decimal.group(1), decimal.group(2));
+    }
+    String simple = ALIASES.getOrDefault(spaced, spaced);
+    return SIMPLE.contains(simple) || INTERVAL.matcher(spaced).matches() ? Optional.of(simple) : Optional.empty();
+  }
+
+  /** @param precision digits without leading zeros; null = not given, as {@code scale} */
+  private static Optional<String> decimal(String precision, String scale) {
+    if (precision == null) {
+      return Optional.of("decimal(10,0)");
+    }
+    int digits = number(precision);
+    int behindPoint = scale == null ? 0 : number(scale);
+    boolean isKnown = digits >= 1 && digits <= MAX_PRECISION && behindPoint <= digits;
+    return isKnown ? Optional.of("decimal(" + digits + "," + behindPoint + ")") : Optional.empty();
+  }
+
+  private static int number(String digits) {
+    return digits.length() > MAX_LENGTH_DIGITS ? Integer.MAX_VALUE : Integer.parseInt(digits);
+  }
+
+  private static String spaced(String name) {
+    return BLANKS.matcher(trimmed(name)).replaceAll(" ").toLowerCase(Locale.ROOT);
+  }
+
+  private static String trimmed(String name) {
+    return name.replaceAll("^\\s+|\\s+$", "");
   }
 
   /** n of char(n); empty for other types. */
   public static OptionalInt charLength(String name) {
-    Matcher matcher = CHAR.matcher(name.replaceAll("\\s+", "").toLowerCase(Locale.ROOT));
-    return matcher.matches() ? OptionalInt.of(Integer.parseInt(matcher.group(1))) : OptionalInt.empty();
+    Matcher sized = CHARACTERS.matcher(spaced(name));
+    boolean isChar = sized.matches() && !sized.group(1).equals("varchar") && sized.group(2).length() <= MAX_LENGTH_DIGITS;
+    return isChar ? OptionalInt.of(Integer.parseInt(sized.group(2))) : OptionalInt.empty();
   }
 
   /** n of a CHAR(n) column; empty for other types, and for columns that hold CHAR within arrays, maps and structs. */

@@ -25,7 +25,6 @@ final class BucketFiles {
 
   static final BucketFiles NONE = new BucketFiles(0, new String[0], new long[0]);
 
-  private static final int MAX_BUCKETS = 1 << 20;
 
   /** {@code org.apache.spark.sql.execution.datasources.BucketingUtils.bucketedFileName}. */
   private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d{1,9})(?:\\..*)?$");
@@ -77,24 +76,36 @@ final class BucketFiles {
 
   /** Reads a JSON array of files, all of which have one place to go: their bucket's. */
   static void read(JsonParser json, Builders builders) throws IOException {
-    if (json.currentToken() != JsonToken.START_ARRAY) {
-      throw new IOException("files are not a JSON array but " + json.currentToken());
+    require(json, JsonToken.START_ARRAY, "the list of files");
+    while (json.nextToken() != JsonToken.END_ARRAY) {
+      require(json, JsonToken.START_OBJECT, "a file");
+      readFile(json, builders);
     }
-    while (json.nextToken() == JsonToken.START_OBJECT) {
-      String path = "";
-      long bytes = 0;
-      int bucket = -1;
-      while (json.nextToken() == JsonToken.FIELD_NAME) {
-        String name = json.currentName();
-        json.nextToken();
-        switch (name) {
-          case "path" -> path = json.getText();
-          case "bytes" -> bytes = json.getLongValue();
-          case "bucket" -> bucket = json.getIntValue();
-          default -> json.skipChildren();
-        }
+  }
+
+  private static void readFile(JsonParser json, Builders builders) throws IOException {
+    String path = "";
+    long bytes = -1;
+    int bucket = -1;
+    while (json.nextToken() == JsonToken.FIELD_NAME) {
+      String name = json.currentName();
+      JsonToken value = json.nextToken();
+      switch (name) {
+        case "path" -> path = json.getText();
+        case "bytes" -> bytes = value == JsonToken.VALUE_NUMBER_INT ? json.getLongValue() : -1;
+        case "bucket" -> bucket = value == JsonToken.VALUE_NUMBER_INT ? json.getIntValue() : -1;
+        default -> json.skipChildren();
       }
-      builders.add(path, bytes, bucket);
+    }
+    if (bytes < 0 || bytes > ManifestHeader.MAX_COUNT) {
+      throw new IOException("file " + path + " does not state how many bytes it has");
+    }
+    builders.add(path, bytes, bucket);
+  }
+
+  private static void require(JsonParser json, JsonToken wanted, String what) throws IOException {
+    if (json.currentToken() != wanted) {
+      throw new IOException(what + " is " + json.currentToken() + "; allowed: " + wanted);
     }
   }
 
@@ -106,8 +117,8 @@ final class BucketFiles {
       if (bucket < 0 || !textOfName(path).equals(fiveDigits(bucket))) {
         throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name has another one");
       }
-      if (bucket >= MAX_BUCKETS) {
-        throw new IOException("file " + path + " is in bucket " + bucket + "; allowed: 0 to " + (MAX_BUCKETS - 1));
+      if (bucket >= ManifestHeader.MAX_BUCKETS) {
+        throw new IOException("file " + path + " is in bucket " + bucket + "; allowed: 0 to " + (ManifestHeader.MAX_BUCKETS - 1));
       }
       while (byBucket.size() <= bucket) {
         byBucket.add(null);

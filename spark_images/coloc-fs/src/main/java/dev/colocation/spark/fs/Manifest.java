@@ -164,6 +164,9 @@ public final class Manifest {
           header.set(name, JSON.readTree(json));
         }
       }
+      if (json.nextToken() != null) {
+        throw new IOException("manifest " + sha256 + " has something behind its JSON object");
+      }
     }
     checkFormat(header, sha256, PLAIN_FORMAT);
     return new Manifest(header, builders.build(header.path("buckets").asInt()));
@@ -182,6 +185,11 @@ public final class Manifest {
     }
     if ((version >= FRAMED_FORMAT) != (stored >= FRAMED_FORMAT)) {
       throw new IOException("manifest " + sha256 + " is not stored as one of format " + version);
+    }
+    try {
+      ManifestHeader.check(header);
+    } catch (IOException error) {
+      throw new IOException("manifest " + sha256 + ": " + error.getMessage(), error);
     }
   }
 

@@ -149,10 +149,14 @@ final class ManifestFrames {
     return complete ? found : source.whole(this::decodedAll);
   }
 
-  private BucketFiles[] decodedAll(byte[] stored) throws IOException {
+  private void checkLength(byte[] stored) throws IOException {
     if (stored.length != bytes) {
       throw new IOException("manifest " + sha256 + " has " + stored.length + " bytes; its header says " + bytes);
     }
+  }
+
+  private BucketFiles[] decodedAll(byte[] stored) throws IOException {
+    checkLength(stored);
     BucketFiles[] found = new BucketFiles[slots.length];
     for (int bucket = 0; bucket < slots.length; bucket++) {
       Slot slot = slots[bucket];
@@ -181,10 +185,14 @@ final class ManifestFrames {
     }
     BucketFiles built = builders.only(slot.bucket);
     if (built == null || built.size() != slot.files) {
-      throw new IOException("manifest " + sha256 + " has other files where those of bucket " + slot.bucket
-          + " should be, or not " + slot.files);
+      throw otherFiles(slot);
     }
     return built;
+  }
+
+  private IOException otherFiles(Slot slot) {
+    return new IOException("manifest " + sha256 + " has other files where those of bucket " + slot.bucket + " should be, or not "
+        + slot.files);
   }
 
   private void checkDigest(Slot slot, byte[] frame) throws IOException {
@@ -196,12 +204,17 @@ final class ManifestFrames {
 
   /** The manifest with its files, as format 1 has it. */
   ObjectNode joined(ObjectNode header, byte[] stored) throws IOException {
+    checkLength(stored);
     ArrayNode files = header.putArray("files");
     for (Slot slot : slots) {
       if (slot != null) {
         byte[] frame = frame(slot, stored);
         checkDigest(slot, frame);
-        Manifest.JSON.readTree(text(frame)).forEach(files::add);
+        JsonNode found = Manifest.JSON.readTree(text(frame));
+        found.forEach(files::add);
+        if (found.size() != slot.files || !found.findValues("bucket").stream().allMatch(bucket -> bucket.asInt() == slot.bucket)) {
+          throw otherFiles(slot);
+        }
       }
     }
     header.remove("frames");

@@ -72,6 +72,7 @@ class ManifestFramesTest {
     ObjectNode manifest = Manifest.JSON.createObjectNode();
     manifest.put("formatVersion", 1).put("snapshotId", snapshot).put("buckets", buckets);
     manifest.putArray("bucketedBy").add("k");
+    manifest.putArray("columns").addObject().put("name", "k").put("type", "bigint");
     ArrayNode files = manifest.putArray("files");
     for (int day = 2; day > 0; day--) {
       for (int bucket = 0; bucket < buckets - 1; bucket++) {

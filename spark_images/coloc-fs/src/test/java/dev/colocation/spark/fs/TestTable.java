@@ -53,9 +53,12 @@ final class TestTable {
     return content;
   }
 
-  /** Puts a manifest where the driver looks for it; returns its digest. */
-  String writeManifest(Object content) throws Exception {
-    byte[] stored = Zstd.compress(new ObjectMapper().writeValueAsBytes(content));
+  /** Puts a manifest of one column where the driver looks for it; returns its digest. */
+  String writeManifest(Map<String, ?> content) throws Exception {
+    Map<String, Object> manifest = new LinkedHashMap<>(
+        Map.of("snapshotId", 1, "columns", List.of(Map.of("name", "k", "type", "bigint")), "bucketedBy", List.of("k")));
+    manifest.putAll(content);
+    byte[] stored = Zstd.compress(new ObjectMapper().writeValueAsBytes(manifest));
     String digest = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(stored));
     Files.write(Files.createDirectories(folder.resolve("manifests")).resolve(digest + ".json.zst"), stored);
     return digest;

@@ -26,6 +26,8 @@ class FramedParentTest {
   @Test
   void readsFormat2() throws Exception {
     ObjectNode manifest = new ObjectMapper().createObjectNode().put("formatVersion", 1).put("snapshotId", 7).put("buckets", 8);
+    manifest.putArray("bucketedBy").add("k");
+    manifest.putArray("columns").addObject().put("name", "k").put("type", "bigint");
     ArrayNode files = manifest.putArray("files");
     for (int number = 0; number < ManifestEncoder.FRAMED_FROM_FILES; number++) {
       files.addObject().put("path", String.format(Locale.ROOT, "data/part-%d_%05d.parquet", number, number % 8)).put("bucket", number % 8)

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
+import dev.colocation.spark.Contract;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
@@ -14,7 +15,6 @@ import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
@@ -24,8 +24,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * Manifests that Python and Java make are the same; {@code tests/unit/spark/test_java_manifests.py} looks at the same two files
- * from the other side.
+ * Manifests that Python and Java make are the same; {@code tests/unit/spark/test_java_manifests.py} looks at the same two
+ * cases of {@code tests/contract/manifests.json} from the other side.
  */
 class ManifestExchangeTest {
   private static final DataFile ADDED = new DataFile("data/day=\u00e9\"\u20ac/part-1-1_00001.c000.zstd.parquet", 1,
@@ -33,10 +33,8 @@ class ManifestExchangeTest {
 
   private final FakeCluster cluster = new FakeCluster();
 
-  private static byte[] fixture(String name) throws IOException {
-    try (InputStream content = ManifestExchangeTest.class.getResourceAsStream("/manifests/" + name)) {
-      return content.readAllBytes();
-    }
+  private static byte[] byPython() throws IOException {
+    return Contract.storedManifest(Contract.named("manifests", "as Python stored it"));
   }
 
   private static String text(byte[] stored) {
@@ -55,7 +53,7 @@ class ManifestExchangeTest {
 
   @Test
   void javaContinuesPythonsManifestLikePython() throws IOException {
-    byte[] stored = fixture("by-python.json.zst");
+    byte[] stored = byPython();
     StoredManifest parent = StoredManifest.decode(stored, StoredManifest.sha256(stored));
     assertEquals(List.of("a:b", "null"),
         parent.files().stream().map(file -> String.valueOf(file.partition().get("day"))).toList());
@@ -63,7 +61,7 @@ class ManifestExchangeTest {
     NewFiles change = new NewFiles(
         Mode.OVERWRITE_MATCHING, List.of(ADDED), 2, Optional.of(List.of(Files.day("a:b"), ADDED.partition())));
     NextManifest next = NextManifest.of(table(stored), Optional.of(parent), change);
-    assertEquals(text(fixture("by-java.json.zst")), text(next.stored()));
+    assertEquals(text(Contract.storedManifest(Contract.named("manifests", "as Java stored its successor"))), text(next.stored()));
     assertEquals(StoredManifest.sha256(next.stored()), next.sha256());
   }
 
@@ -71,7 +69,7 @@ class ManifestExchangeTest {
   void laterVersionsFieldsOfFilesStayByteForByte() throws IOException {
     String later = "{\"min\" : [1, {\"a\": 1.50}],\"path\":\"" + Files.C.path() + "\", \"bucket\":0,\"rows\":1,\"bytes\":2,"
         + "\"sha256\":\"x\", \"partition\": {\"day\":\"b\"},\"note\":\"\\u00e9\" }";
-    String before = text(fixture("by-python.json.zst"));
+    String before = text(byPython());
     byte[] stored = Zstd.compress(
         (before.substring(0, before.length() - 2) + ", " + later + "], \"more\": 1}").getBytes(StandardCharsets.UTF_8));
     StoredManifest parent = StoredManifest.decode(stored, StoredManifest.sha256(stored));
@@ -84,7 +82,7 @@ class ManifestExchangeTest {
 
   @Test
   void anEmptiedManifestHasNoFiles() throws IOException {
-    byte[] stored = fixture("by-python.json.zst");
+    byte[] stored = byPython();
     StoredManifest parent = StoredManifest.decode(stored, StoredManifest.sha256(stored));
     NextManifest next = NextManifest.of(table(stored), Optional.of(parent), new DropPartitions(List.of(Map.of())));
     assertTrue(text(next.stored()).endsWith("\"buckets\":2,\"files\":[]}"));
@@ -96,12 +94,12 @@ class ManifestExchangeTest {
       "formatVersion":1      | "formatVersion":2    | it has format 2; this version reads 1
       "bucket":1             | "bucket":0           | is listed in bucket 0 but its name has another one
       "buckets":2            | "buckets":1          | is in bucket 1; allowed: 0 to 0
-      "rows":3               | "rows":"x"           | VALUE_STRING
+      "rows":3               | "rows":"x"           | lacks its path, digest, rows or bytes
       "partition":{"day":"   | "partition":{"day":7,"x":" | a value of partition column day is not a text
       "files":[              | "files":[7,          | one of its files is not an object""")
   void invalidManifestsAreRefused(String given, String spoiled, String words) throws IOException {
     byte[] stored = Zstd.compress(
-        text(fixture("by-python.json.zst")).replace(given, spoiled).getBytes(StandardCharsets.UTF_8));
+        text(byPython()).replace(given, spoiled).getBytes(StandardCharsets.UTF_8));
     String sha256 = StoredManifest.sha256(stored);
     IOException error = assertThrows(IOException.class, () -> StoredManifest.decode(stored, sha256));
     assertTrue(error.getMessage().contains(words), error.getMessage());
@@ -110,7 +108,7 @@ class ManifestExchangeTest {
 
   @Test
   void contentThatDiffersFromTheNameIsRefused() throws IOException {
-    byte[] stored = fixture("by-python.json.zst");
+    byte[] stored = byPython();
     IOException error = assertThrows(IOException.class, () -> StoredManifest.decode(stored, "0".repeat(64)));
     assertTrue(error.getMessage().contains("has the content of"));
     byte[] noZstd = {1, 2, 3};
