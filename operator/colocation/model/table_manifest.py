@@ -349,7 +349,7 @@ def check_files(files: Collection[BucketFile], buckets: int) -> None:
     for file in files:
         named = _digits_of_file_name(file.path)
         if named != f"{file.bucket:05d}":
-            raise ValueError(f"file {file.path} is listed in bucket {file.bucket} but its name says {named or 'none'}")
+            raise ValueError(f"file {file.path} is listed in bucket {file.bucket} but its name has {named or 'none'}")
         if not 0 <= file.bucket < buckets:
             raise ValueError(f"file {file.path} is in bucket {file.bucket}; allowed: 0 to {buckets - 1}")
 

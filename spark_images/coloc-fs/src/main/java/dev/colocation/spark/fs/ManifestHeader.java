@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.util.List;
 import java.util.function.Predicate;
 
-/** What a manifest says beside its files, as {@code model/table_manifest.py} allows it. Who may load can store any bytes. */
+/** Checks the fields of a manifest other than its files, by the rules of {@code model/table_manifest.py}: anyone who may load can store any bytes. */
 public final class ManifestHeader {
   static final int MAX_BUCKETS = 1 << 16;
 
