@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from colocation.agentclient import NotFound, Unreachable
 from colocation.controller.folders import folder_paths, look_into, tables_named
+from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES, Conflict
 from colocation.manifests.recovered_table import adopted_table, adopting_group
 from colocation.model.adoption import Folders
 from colocation.model.agent import FolderManifests, ManifestSummary, RecycledSchema, TableReference, TableReport
-from colocation.model.names import ANNOTATION_ADOPTS
+from colocation.model.names import ANNOTATION_ADOPTS, ANNOTATION_ETCD_RESTORED, LEASE_NAME
 from colocation.model.salvage import salvage
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, retained_history
 from colocation.reconcile.adoption import AdoptionStep, Does, adoption_steps, replicas_of
-from colocation.state.observation import Observation
 
 from .agents import AgentProcess
-from .world import World, directory_of
+from .world import OPERATOR_NAMESPACE, World, directory_of
 
 if TYPE_CHECKING:
     from .operators import SimulatedOperator
@@ -76,8 +76,8 @@ class Administrator:
 
     def adopt(self, *, recycled: bool = False) -> list[AdoptionStep]:
         """Carry out what can be done now; what that was. Nothing while no operator leads or agents do not answer."""
-        last = next((one.last for one in self._operators if one.is_leading and one.last), None)
-        found = self._look(last.observation) if last else None
+        operator = next((one for one in self._operators if one.is_leading and one.last), None)
+        found = self._look(operator) if operator else None
         if found is None:
             return []
         steps = adoption_steps(found, recycled=recycled)
@@ -88,16 +88,22 @@ class Administrator:
             if step.table and step.table.adopts and not step.table.snapshot and not step.does:  # nothing was committed
                 self._world.note(f"the administrator: delete table {step.folder.path}")
                 self._world.api.remove(TABLES, step.table.namespace, step.table.name)
+        if found.etcd_restored and not todo:
+            self._world.note("the administrator: etcd is accepted as it is")
+            mark = {"metadata": {"annotations": {ANNOTATION_ETCD_RESTORED: None}}}
+            self._world.api.merge(LEASES, OPERATOR_NAMESPACE, LEASE_NAME, mark)
         return todo
 
-    def _look(self, observation: Observation) -> Folders | None:
-        paths = folder_paths(observation, etcd_restored=True)
+    def _look(self, operator: "SimulatedOperator") -> Folders | None:
+        assert operator.last is not None
+        observation = operator.last.observation
+        paths = folder_paths(observation)
         try:
             folders = tuple(look_into(observation, path, paths[path], self._connect) for path in sorted(paths))
         except Unreachable:
             return None
         tables = tables_named(observation, folders)
-        return Folders(folders=folders, tables=tables, etcd_restored=True)
+        return Folders(folders=folders, tables=tables, etcd_restored=observation.etcd_restored)
 
     def _connect(self, url: str) -> Any:
         agent = self._world.network.agent_at(url)

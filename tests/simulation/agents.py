@@ -139,6 +139,7 @@ class AgentProcess:
             instance=self.conversation.instance,
             uptime_seconds=self.conversation.uptime_seconds,
             term=self.conversation.term,
+            lease=self.conversation.lease,
             capacity_bytes=self.disk.capacity_bytes,
             free_bytes=self.disk.free_bytes,
             disk=part.disk,
@@ -230,7 +231,8 @@ class AgentProcess:
         if not self.disk.takes_writes:
             return
         for key, recycled in sorted(self.disk.bin.items()):
-            if self._world.loop.elapsed >= recycled.purge_at:
+            is_kept = self.conversation.keeps_recycled(TablePath(*key))
+            if self._world.loop.elapsed >= recycled.purge_at and not is_kept:
                 self._world.checks.before_purge(self.disk, key)
                 self.disk.purge(key)
 

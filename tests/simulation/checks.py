@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES
 from colocation.model.conditions import ConditionType, Reason
-from colocation.model.names import ANNOTATION_RECOVERS, group_key, table_directory
+from colocation.model.names import ANNOTATION_ETCD_RESTORED, ANNOTATION_RECOVERS, group_key, table_directory
 
 from .api import Event
 from .disks import Disk, File, Manifest, TableKey, files_in
@@ -40,6 +40,8 @@ class Checks:
         self._terms: dict[int, str] = {}
         self._live: dict[str, set[str]] = {}
         self._left: dict[str, float] = {}
+        self._frozen_at: float | None = None
+        self.freezes = 0
         self.loading: set[int] = set()
         self.dropped: dict[str, Dropped] = {}
         self.harm: Harm | None = None
@@ -60,6 +62,7 @@ class Checks:
 
     def before_delete(self, disk: Disk, file: File) -> None:
         """A file is about to go from a node, by order."""
+        self._require_not_frozen(str(file), disk)
         table = self._world.table_at(file.key)
         if table is None:
             return self._before_delete_of_dropped(disk, file)
@@ -124,13 +127,25 @@ class Checks:
 
     def before_recycle(self, disk: Disk, key: TableKey, keep_seconds: float) -> None:
         """Only folders of tables that do not exist."""
+        self._require_not_frozen(str(key), disk)
         self.require(self._world.table_at(key) is None, f"{key} on {disk.node} is in use, and would be recycled")
 
     def before_purge(self, disk: Disk, key: TableKey) -> None:
         """A recycled table goes when its time is over, and not before."""
+        self._require_not_frozen(str(key), disk)
         found, now = self.dropped.get(key[1]), self._world.loop.elapsed
         is_due = found is None or now >= found.keep_until or found.files.isdisjoint(disk.bin[key].folder.files)
         self.require(is_due, f"{key} is purged on {disk.node} at {now:.0f} s, {found} is to be kept")
+
+    def _require_not_frozen(self, what: str, disk: Disk) -> None:
+        """Nothing goes while the Lease says that etcd was restored; what was under way by then has ended since."""
+        seconds = self._world.loop.elapsed - self._frozen_at if self._frozen_at is not None else 0.0
+        self.require(seconds <= NEWS_SECONDS, f"{what} would go from {disk.node}, {seconds:.0f} s after the freeze")
+
+    def _note_freeze(self, lease: dict[str, Any]) -> None:
+        is_frozen = ANNOTATION_ETCD_RESTORED in lease["metadata"].get("annotations", {})
+        self._frozen_at = (self._frozen_at or self._world.loop.elapsed) if is_frozen else None
+        self.freezes += is_frozen
 
     def _others(self, disk: Disk, file: File) -> list[str]:
         return [node for node in self._world.holders(file) if node != disk.node]
@@ -148,6 +163,7 @@ class Checks:
             self._check_map(event.body)
         if event.resource == LEASES:
             self.orders.after_lease_write(event.body)
+            self._note_freeze(event.body)
             self._world.verdicts.after_lease_write(event.body)
         if event.resource == TABLES:
             self._note_commit(event.body, event.deleted)
@@ -265,6 +281,7 @@ class Checks:
         self._placed.clear()
         self._live.clear()
         self._left.clear()
+        self._frozen_at = None
         self.orders.after_restore()
         world.verdicts.after_restore()
         recorded = {table_directory(one["name"], one["uid"]) for _, one in world.records()}

@@ -212,6 +212,51 @@ def test_files_that_are_under_a_uid_which_etcd_has_lost_are_taken_over(then: str
     play(story)
 
 
+def test_nothing_is_deleted_after_a_restore_until_an_administrator_accepts_it() -> None:
+    """Not the folder of a table that the copy lacks, and not what its time is over for in the bins."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        etcd = Etcd(scene.world, scene.cluster.operators, Administrator(scene.world, scene.cluster.operators))
+        scene.users.make_table("dropped", "sales", recycleAfterSeconds=1500)
+        await scene.until(lambda: scene.table("dropped").get("status", {}).get("accepted"), MINUTE)
+        await scene.load(table="dropped")
+        scene.users.drop_table(scene.table("dropped"))
+        await scene.until(lambda: any(one.disk.bin for one in scene.world.machines.values()), MINUTE)
+        await scene.sleep(2 * MINUTE)
+        etcd.copy_or_restore()
+        await scene.sleep(2 * MINUTE)
+        scene.users.make_table("late", "sales")
+        await scene.until(lambda: scene.table("late").get("status", {}).get("accepted"), MINUTE)
+        await scene.load(table="late")
+        etcd.copy_or_restore()
+        await scene.sleep(MINUTE)
+        etcd.put_back()
+        await scene.until(lambda: "EtcdRestored" in reasons(scene), 3 * MINUTE)
+        assert scene.is_stable()
+        before = [set(one.disk.files()) for one in scene.world.machines.values()]
+        bins = [set(one.disk.bin) for one in scene.world.machines.values()]
+        scene.operator.restart()
+        await scene.sleep(60 * MINUTE)
+        assert before == [set(one.disk.files()) for one in scene.world.machines.values()]
+        assert bins == [set(one.disk.bin) for one in scene.world.machines.values()]
+        assert [one["name"] for one in scene.status()["recycled"]] == ["dropped"]
+        administrator = Administrator(scene.world, scene.cluster.operators)
+        for _ in range(12):
+            administrator.adopt()
+            await scene.sleep(10)
+        assert scene.table("late")["status"]["snapshot"]
+        assert "EtcdRestored" not in reasons(scene)
+        await scene.until(lambda: not any(one.disk.bin for one in scene.world.machines.values()), 2 * MINUTE)
+        await scene.until_well()
+
+    play(story)
+
+
+def reasons(scene: Scene) -> set[str]:
+    return {one["reason"] for one in scene.status()["conditions"] if one["status"] == "True"}
+
+
 @pytest.mark.parametrize("is_loaded_since", [False, True])
 def test_commits_that_etcd_has_lost_are_adopted_unless_others_followed_the_copy(is_loaded_since: bool) -> None:
     """What was acknowledged after the restore is never replaced."""

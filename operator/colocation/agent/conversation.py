@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
+from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, SeenLease, TableReference
 from colocation.storage.paths import TablePath
 
 
@@ -178,6 +178,8 @@ class Conversation:
         self._lock = threading.Lock()
         self._term = 0
         self._question: Question | None = None
+        self._lease: SeenLease | None = None
+        self._is_frozen = False
         self._running: dict[Future[None], frozenset[str]] = {}
 
     @property
@@ -199,10 +201,22 @@ class Conversation:
         """The newest question."""
         return self._question
 
+    @property
+    def lease(self) -> SeenLease | None:
+        """What an operator asked to remember last."""
+        return self._lease
+
     def is_asked_about(self, table: TablePath) -> bool:
         """Whether the newest question names the table: it is wanted."""
         question = self._question
         return question is not None and str(table) in question.tables
+
+    def keeps_recycled(self, table: TablePath) -> bool:
+        """Whether the table's folder has to stay in the recycle bin, whatever its age.
+
+        It is wanted, or the operator found the cluster's state restored, or has not asked this process anything yet.
+        """
+        return self._question is None or self._is_frozen or self.is_asked_about(table)
 
     def take(self, request: InventoryRequest) -> TakenQuestion:
         """Make a request's question the newest one.
@@ -219,7 +233,8 @@ class Conversation:
             running = tuple(
                 ended for ended, tables in self._running.items() if not known_orders or tables & differing
             )
-            self._question = now
+            self._question, self._lease = now, request.lease or self._lease
+            self._is_frozen = request.frozen
             return TakenQuestion(now, before is None or bool(differing), running, differing)
 
     @contextlib.contextmanager

@@ -256,6 +256,7 @@ class Answers:
             instance=self._conversation.instance,
             uptime_seconds=uptime_seconds,
             term=self._conversation.term,
+            lease=self._conversation.lease,
             capacity_bytes=part.disk.capacity_bytes,
             free_bytes=part.disk.free_bytes,
             disk=part.health,

@@ -8,11 +8,13 @@ from kubernetes.client.exceptions import ApiException
 
 from ..common.sign_of_life import OperatorLife
 from ..model.names import (
+    ANNOTATION_ETCD_RESTORED,
     API_GROUP,
     API_VERSION,
     GROUP_KIND,
     GROUP_PLURAL,
     LABEL_DRAIN,
+    LEASE_NAME,
     TABLE_PLURAL,
     config_map_of,
 )
@@ -172,6 +174,19 @@ class Cluster:
         self._objects.patch_namespaced_custom_object_status(
             API_GROUP, API_VERSION, metadata["namespace"], TABLE_PLURAL, metadata["name"], patch
         )
+
+    def accept_restored_etcd(self, namespace: str) -> None:
+        """Let the operator in this namespace delete again."""
+        patch = {"metadata": {"annotations": {ANNOTATION_ETCD_RESTORED: None}}}
+        try:
+            client.CoordinationV1Api(self.connection).patch_namespaced_lease(LEASE_NAME, namespace, patch)
+        except ApiException as error:
+            if error.status != HTTP_FORBIDDEN:
+                raise
+            raise CommandFailed(
+                f"you may not patch the Lease {LEASE_NAME} in namespace {namespace!r}, so deletions stay stopped: ask "
+                "for the Role colocation-adopt there, and run the command again"
+            ) from error
 
     def group_of(self, key: tuple[str, str]) -> Json:
         """One group by (namespace, name), also of another namespace, of which one need not see more.

@@ -11,6 +11,7 @@ from ..model.table import TableSnapshot
 from ..reconcile.deletion import is_whole
 from ..reconcile.recovery import takes_files
 from ..state.assemble import assemble
+from ..state.held import TableFiles
 from ..state.objects import ObservedTable
 from ..state.observation import Observation
 from ..state.placement import recycled_records
@@ -24,13 +25,12 @@ Connect = Callable[[str], AgentClient]
 """Makes a client for an agent's URL; it may wait for as long as an agent hashes."""
 
 
-async def folders_of(observation: Observation, connect: Connect, etcd_restored: bool = False) -> Folders:
+async def folders_of(observation: Observation, connect: Connect) -> Folders:
     """All folders that no table has and no group remembers; and those of tables that may lack commits.
 
     Args:
         observation: of the last pass.
         connect: makes clients of agents.
-        etcd_restored: whether tables may be older than what lies on the disks.
     """
     limit = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -38,12 +38,13 @@ async def folders_of(observation: Observation, connect: Connect, etcd_restored: 
         async with limit:
             return await asyncio.to_thread(look_into, observation, path, agents, connect)
 
-    found = folder_paths(observation, etcd_restored)
+    found = folder_paths(observation)
     folders = await asyncio.gather(*(look(path, found[path]) for path in sorted(found)))
-    return Folders(folders=tuple(folders), tables=tables_named(observation, folders), etcd_restored=etcd_restored)
+    tables, is_restored = tables_named(observation, folders), observation.etcd_restored
+    return Folders(folders=tuple(folders), tables=tables, etcd_restored=is_restored)
 
 
-def folder_paths(observation: Observation, etcd_restored: bool = False) -> dict[str, dict[str, str]]:
+def folder_paths(observation: Observation) -> dict[str, dict[str, str]]:
     """'<namespace>/<directory>' -> node -> URL of its agent, of the folders to look into.
 
     Not of disks that take no writes: what is there cannot be taken over, and nothing waits for it.
@@ -59,7 +60,7 @@ def folder_paths(observation: Observation, etcd_restored: bool = False) -> dict[
             continue
         lost = {*report.unknown_directories, *report.recycled_directories} - known
         held = (f"{namespace}/{directory}" for namespace, directory in view.tables)
-        behind = {path for path in held if path in own and (etcd_restored or _is_adopting(own[path]))}
+        behind = {path for path in held if path in own and (observation.etcd_restored or _is_adopting(own[path]))}
         for path in lost | behind:
             found.setdefault(path, {})[node] = url
     return found
@@ -86,9 +87,14 @@ def _named(view: TableView, cluster: ClusterView) -> NamedTable:
         directory=table.directory,
         columns=table.spec.columns if table.spec else (),
         snapshot=snapshot,
-        is_whole=snapshot is not None and is_whole(files, cluster.disks_missing),
+        is_whole=snapshot is not None and is_whole(files, cluster.disks_missing) and _has_history(files),
         adopts=table.adopts,
     )
+
+
+def _has_history(files: TableFiles) -> bool:
+    """Whether a node has the manifests of all retained snapshots."""
+    return not files.table.status.history or any(report.retained_present for _, report in files.reports.asked)
 
 
 def look_into(

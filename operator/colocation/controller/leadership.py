@@ -10,6 +10,10 @@ Resource versions only grow, unless etcd is restored from an older copy. Caches 
 objects of a future that never came, and take the real ones for old. The Lease is written every few seconds, so it is
 where that shows: an operator that finds it with a smaller resource version than before ends, whether it leads or waits.
 
+Agents remember the resource version that an operator saw last. One that takes over an older Lease than an agent
+remembers marks it by an annotation: nothing is deleted until an administrator takes that away (``colocation adopt``).
+An agent is asked to remember a newer version only after its memory has been compared, and the mark has been written.
+
 Source: client-go's ``leaderelection``. The Python client's port of it is not used: it reads the wall clock, counts no
 transitions, and ends at the first error of the network.
 """
@@ -25,7 +29,8 @@ from uuid import uuid4
 
 from ..common.waiting import set_within
 from ..kube.api import Api, ApiError, Conflict, NotFound, Resource
-from ..model.names import LEASE_DURATION_SECONDS, LEASE_NAME, LEASE_RENEW_SECONDS
+from ..model.agent import SeenLease
+from ..model.names import ANNOTATION_ETCD_RESTORED, LEASE_DURATION_SECONDS, LEASE_NAME, LEASE_RENEW_SECONDS
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 MAX_TERMS_AHEAD = 100_000
@@ -41,12 +46,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LeaseRecord:
-    """A Lease as the API server has it. ``transitions``: how often it changed hands."""
+    """A Lease as the API server has it. ``transitions``: how often it changed hands.
+
+    ``etcd_restored``: the version that agents remembered when it was found to be older; empty = all is well.
+    """
 
     holder: str
     transitions: int
     renew_time: str
     resource_version: str
+    etcd_restored: str = ""
 
     @property
     def term(self) -> int:
@@ -94,6 +103,10 @@ class Leadership:
         self._seen: tuple[LeaseRecord, float] | None = None
         self._heard_term = 0
         self._newest_version = 0
+        self._found_version = 0
+        self._remembered_version = 0
+        self._mark: str | None = None
+        self._is_accepted = False
         self._why_lost = ""
         self._wake = asyncio.Event()
 
@@ -122,12 +135,42 @@ class Leadership:
             self._heard_term = term
             self._wake.set()
 
+    def hear_lease(self, lease: SeenLease) -> None:
+        """An agent remembers the Lease as another operator has seen it: newer than when this one took it over?"""
+        is_newer = lease.holder != self.identity and lease.version > max(self._found_version, self._remembered_version)
+        if self.term and is_newer and not self._is_accepted:
+            if not self.etcd_restored:
+                logger.error(
+                    "the Lease had resourceVersion %d when this operator took it over, and an agent remembers %d: "
+                    "etcd was restored from an older copy. Nothing is deleted until somebody runs `colocation adopt`",
+                    self._found_version, lease.version,
+                )  # fmt: skip
+            self._remembered_version = lease.version
+            self._wake.set()
+
+    @property
+    def etcd_restored(self) -> bool:
+        """Whether the cluster's state went back, and no administrator has accepted what it is now."""
+        return bool(self._mark) or self._has_to_mark
+
+    @property
+    def lease(self) -> SeenLease | None:
+        """What agents are to remember; None as long as the mark depends on what they remember now."""
+        if not self.term or self._has_to_mark:
+            return None
+        return SeenLease(holder=self.identity, version=self._newest_version)
+
+    @property
+    def _has_to_mark(self) -> bool:
+        return self._remembered_version > 0 and not self._mark and not self._is_accepted
+
     async def run(self) -> None:
         """Take the Lease and keep it, until cancelled or lost."""
         while not self._why_lost:
             try:
                 await self.step()
-                pause = LEASE_RENEW_SECONDS if self.is_leading and self._heard_term <= self.term else RETRY_SECONDS
+                is_up_to_date = self._heard_term <= self.term and not self._has_to_mark
+                pause = LEASE_RENEW_SECONDS if self.is_leading and is_up_to_date else RETRY_SECONDS
             except ApiError as error:
                 logger.warning("the Lease %s/%s: %s", self._namespace, LEASE_NAME, error)
                 pause = RETRY_SECONDS
@@ -148,6 +191,7 @@ class Leadership:
             return
         if self._went_back(record):
             return
+        self._note_mark(record)
         if self.term and record.holder != self.identity:
             self._lose(f"the Lease is held by {record.holder or 'no operator'} now")
         elif record.holder == self.identity:  # ours, maybe by a request whose answer was lost
@@ -177,6 +221,13 @@ class Leadership:
             return True
         self._newest_version = record.version
         return False
+
+    def _note_mark(self, record: LeaseRecord) -> None:
+        """The mark as the Lease has it now. Whoever takes it away accepts the state that this operator found."""
+        if self._mark and not record.etcd_restored:
+            logger.warning("the restored state of etcd is accepted: deletions go on")
+            self._is_accepted = True
+        self._mark = record.etcd_restored
 
     def _lose(self, why: str) -> None:
         logger.error("%s; this operator ends", why)
@@ -210,6 +261,7 @@ class Leadership:
         patch = self._patch(record, self._spec(transitions))
         if record.holder != self.identity:
             self.predecessor_version = record.resource_version
+            self._found_version = record.version
         try:
             answer = await self._api.patch(LEASES, self._namespace, LEASE_NAME, patch)
         except Conflict:
@@ -219,6 +271,8 @@ class Leadership:
     def _take(self, record: LeaseRecord, asked_at: float) -> None:
         if self._went_back(record):
             return
+        self._mark = record.etcd_restored
+        self._found_version = self._found_version or record.version
         if record.term != self.term:
             logger.info("this operator leads, term %d", record.term)
         self.term = record.term
@@ -237,7 +291,10 @@ class Leadership:
         }
 
     def _patch(self, record: LeaseRecord, spec: JsonObject) -> JsonObject:
-        return {"metadata": {"resourceVersion": record.resource_version}, "spec": spec}
+        metadata: JsonObject = {"resourceVersion": record.resource_version}
+        if self._has_to_mark:
+            metadata["annotations"] = {ANNOTATION_ETCD_RESTORED: str(self._remembered_version)}
+        return {"metadata": metadata, "spec": spec}
 
 
 def record_of(body: JsonObject) -> LeaseRecord:
@@ -249,4 +306,5 @@ def record_of(body: JsonObject) -> LeaseRecord:
         transitions=transitions if isinstance(transitions, int) and transitions >= 0 else 0,
         renew_time=str(spec.get("renewTime") or ""),
         resource_version=str(body["metadata"]["resourceVersion"]),
+        etcd_restored=str((body["metadata"].get("annotations") or {}).get(ANNOTATION_ETCD_RESTORED) or ""),
     )

@@ -36,6 +36,7 @@ class Metrics(Collector):
         self._failures = counter(table.ACTION_FAILURES, registry)
         self._internal_errors = counter(table.INTERNAL_ERRORS, registry)
         self.leading = gauge(table.LEADING, registry)
+        self.etcd_restored = gauge(table.ETCD_RESTORED, registry)
         self.last_pass = gauge(table.LAST_PASS, registry)
         self._clone_seconds = histogram(table.CLONE_SECONDS, CLONE_SECONDS, registry)
         self.certificate_answers = counter(table.CERTIFICATE_ANSWERS, registry)

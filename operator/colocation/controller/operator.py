@@ -96,7 +96,7 @@ class Operator:
         tokens = AgentTokens(api, account, credentials, lambda url: self._cluster.agent_at(url))
         self._connect_patiently = patient_client(tokens.credentials)
         self._inventories = Inventories(
-            HttpChannel(credentials, tokens), now, self._wake.set, self._term, self.leadership.hear_term
+            HttpChannel(credentials, tokens), now, self._wake.set, self.leadership
         )
         self._orders = AgentOrders(
             order_client(tokens.credentials), self._inventories.ask_again, self.leadership.hear_term
@@ -110,7 +110,7 @@ class Operator:
         self._kinds = Kinds(api)
         self._reconciler = Reconciler(
             self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at,
-            lambda: self._kinds.lost_fields,
+            lambda: self._kinds.lost_fields, lambda: self.leadership.etcd_restored,
         )  # fmt: skip
         self._certificates = self._certificate_signer(events)
         self._passes = Passes()
@@ -269,6 +269,7 @@ class Operator:
         """Asked before every action, and so a sign that the loop advances."""
         self._advanced_at = time.monotonic()
         self.metrics.leading.set(self.leadership.is_leading)
+        self.metrics.etcd_restored.set(self.leadership.etcd_restored)
         return self.leadership.is_leading
 
     async def _run(self) -> None:

@@ -123,6 +123,7 @@ class Reconciler:
         strategy: how to use the event loop.
         signed_at: when this operator's Lease was renewed last, by the wall clock; None = now.
         lost_fields: see ``Observation``; after a change ``forget_writes`` is to be called.
+        etcd_restored: see ``Observation``.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class Reconciler:
         strategy: Strategy | None = None,
         signed_at: Callable[[], datetime | None] = lambda: None,
         lost_fields: Callable[[], tuple[str, ...]] = lambda: (),
+        etcd_restored: Callable[[], bool] = lambda: False,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -143,6 +145,7 @@ class Reconciler:
         self._collect_at: datetime | None = None
         self._signed_at = signed_at
         self._lost_fields = lost_fields
+        self._etcd_restored = etcd_restored
         self._config_maps = ConfigMapWrites(settings.namespace)
         self._last: PassResult | None = None
         self._evidence = Evidence()
@@ -161,12 +164,18 @@ class Reconciler:
             ClusterError: the cluster could not be observed.
         """
         observation = await self._reader.observe(self._evidence.doubtful)
-        observation = replace(observation, refused_files=dict(self._refused), lost_fields=self._lost_fields())
+        observation = replace(
+            observation,
+            refused_files=dict(self._refused),
+            lost_fields=self._lost_fields(),
+            etcd_restored=self._etcd_restored(),
+        )
         self._evidence = self._evidence.ended(self._performed, observation.now)
         self._performed = ()
         collect = self._is_time_to_collect(observation.now)
         last = self._last
         unchanged = last is not None and observation.version is not None and observation.version == last.version
+        unchanged = unchanged and last is not None and observation.etcd_restored == last.observation.etcd_restored
         if last is not None and unchanged and last.is_quiet_at(observation.now) and not collect:
             await self._renew_config_maps(observation.now)
             return last

@@ -16,7 +16,7 @@ from typing import Protocol
 from ..agentclient import AgentError, BadRequest, StaleTerm, UnknownQuestion
 from ..agentclient.calls import NOT_MODIFIED, Call, inventory_call, old_inventory_call, parsed
 from ..common.waiting import set_within
-from ..model.agent import AgentReport, AskedTable, InventoryRequest, TableReport
+from ..model.agent import AgentReport, AskedTable, InventoryRequest, SeenLease, TableReport
 from ..state.agent_view import AgentView, TableKey
 from .agent_channel import AgentChannel
 from .manifest_memory import ManifestMemory
@@ -50,8 +50,27 @@ class Listener(Protocol):
     def fell_silent(self, node: str, view: AgentView) -> None:
         """The agent did not answer, or not with what is an answer."""
 
-    def heard_term(self, term: int) -> None:
-        """The agent has heard of an operator with this term, newer than ours."""
+
+class Leader(Protocol):
+    """This operator's part in the election, as far as conversations with agents are concerned."""
+
+    @property
+    def term(self) -> int:
+        """0 = it does not lead."""
+
+    @property
+    def lease(self) -> SeenLease | None:
+        """What agents are to remember of the Lease; None = what they remember has to stay for now."""
+
+    @property
+    def etcd_restored(self) -> bool:
+        """Whether deletions wait for an administrator."""
+
+    def hear_term(self, term: int) -> None:
+        """An agent has heard of an operator with this term, newer than ours."""
+
+    def hear_lease(self, lease: SeenLease) -> None:
+        """What an agent remembered of the Lease when this conversation with it began."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +79,7 @@ class Surroundings:
 
     channel: AgentChannel
     now: Callable[[], datetime]
-    term: Callable[[], int]
+    leader: Leader
     listener: Listener
     memory: ManifestMemory = field(default_factory=ManifestMemory)
     random: Random = field(default_factory=Random)
@@ -95,6 +114,7 @@ class Conversation:
         self._held: asyncio.Task[tuple[int, bytes]] | None = None
         self._is_old = False
         self._is_full = False
+        self._has_answered = False
         self._begun: AgentView | None = None
         """What an answer in several parts holds so far; it is used only once the last part is here."""
 
@@ -138,8 +158,8 @@ class Conversation:
         level = logging.DEBUG if self.view.silent_since is not None else logging.INFO
         logger.log(level, "agent of node %s at %s: %s", self._node, self.url, error)
         self._forget()
-        if isinstance(error, StaleTerm) and error.term > self._around.term():
-            self._around.listener.heard_term(error.term)
+        if isinstance(error, StaleTerm) and error.term > self._around.leader.term:
+            self._around.leader.hear_term(error.term)
 
     def _forget(self) -> None:
         """Nothing is known of what the agent remembers: the next question is asked in full."""
@@ -197,12 +217,14 @@ class Conversation:
         """The next question, as what differs from the one before."""
         before: Asked = self._sent or {}
         request = InventoryRequest(
-            term=self._around.term(),
+            term=self._around.leader.term,
             session=self._session,
             number=self._number + 1,
             base=None if self._sent is None else self._number,
             changed=tuple(table for key, table in wanted.items() if before.get(key) is not table),
             removed=tuple("/".join(key) for key in before if key not in wanted),
+            lease=self._around.leader.lease if self._has_answered else None,
+            frozen=self._around.leader.etcd_restored,
             wait_seconds=wait_seconds,
         )
         self._number += 1
@@ -236,6 +258,9 @@ class Conversation:
             self._tell(replace(before, report=header, asked=wanted, tables=self._kept(wanted)), news=False)
             return
         report = self._checked(parsed(AgentReport, body))
+        if not self._has_answered and report.lease is not None:
+            self._around.leader.hear_lease(report.lease)
+        self._has_answered = True
         memory = self._around.memory
         reported = {(one.namespace, one.directory): one for one in report.tables}
         shared = {key: reported[key] for key in wanted if key in reported}  # in the keys that all conversations share
@@ -249,8 +274,8 @@ class Conversation:
         self._begun = None if report.is_whole else view
         if report.is_whole:
             self._tell(view, news=True)
-        if report.term > self._around.term():
-            self._around.listener.heard_term(report.term)
+        if report.term > self._around.leader.term:
+            self._around.leader.hear_term(report.term)
 
     def _kept(self, wanted: Asked) -> Mapping[TableKey, TableReport]:
         """What was said before, of the tables that are still asked about."""

@@ -14,7 +14,7 @@ from random import Random
 from ..state.agent_view import AgentView
 from ..state.observation import BucketBytes
 from .agent_channel import AgentChannel
-from .conversation import Asked, Conversation, Surroundings
+from .conversation import Asked, Conversation, Leader, Surroundings
 from .manifest_memory import BytesKey, ManifestMemory
 
 ANSWER_WAIT_SECONDS = 1.0
@@ -30,9 +30,8 @@ class Inventories:
     Args:
         channel: how questions reach agents.
         now: the steady clock.
-        term: of this operator's leadership.
+        leader: this operator's part in the election.
         changed: called when an agent has news after the pass that asked it has gone on.
-        heard_term: called when an agent has heard of a newer term.
         random: of sessions and jitter.
     """
 
@@ -41,15 +40,13 @@ class Inventories:
         channel: AgentChannel,
         now: Callable[[], datetime],
         changed: Callable[[], None],
-        term: Callable[[], int] = lambda: 0,
-        heard_term: Callable[[int], None] = lambda term: None,
+        leader: Leader,
         random: Random | None = None,
     ) -> None:
-        self.term = term
+        self._leader = leader
         self._channel = channel
         self._now = now
         self._changed = changed
-        self._heard_term = heard_term
         self._random = random or Random()
         self._waiting = False
         self._version = 0
@@ -146,10 +143,6 @@ class Inventories:
             self._notice(wake=True)
         self._settle(node)
 
-    def heard_term(self, term: int) -> None:
-        """See ``conversation.Listener``."""
-        self._heard_term(term)
-
     # How they begin and end
 
     def _follow(self, node: str, url: str | None, wanted: Asked, again: bool) -> bool:
@@ -174,7 +167,7 @@ class Inventories:
     def _begin(self, node: str, url: str, wanted: Asked) -> None:
         if self._around is None:
             self._around = Surroundings(
-                self._channel, self._now, self.term, self, self._memory, self._random
+                self._channel, self._now, self._leader, self, self._memory, self._random
             )
         conversation = Conversation(node, url, self._views[node], wanted, self._around)
         self._conversations[node] = self._by_url[url] = conversation

@@ -63,8 +63,8 @@ class TableFolder(Observed):
 class NamedTable(Observed):
     """A table that exists and has the name of a folder. ``snapshot``: committed, or about to be brought back.
 
-    ``is_whole``: the agents that answer hold every file of that snapshot. ``adopts``: first digits of the uid of the
-    folder that it takes over; empty = none.
+    ``is_whole``: the agents that answer hold every file of that snapshot, and know the retained ones. ``adopts``: first
+    digits of the uid of the folder that it takes over; empty = none.
     """
 
     namespace: str

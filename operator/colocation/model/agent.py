@@ -50,13 +50,25 @@ class AskedTable(Frozen):
     map_version: int = 0
 
 
+class SeenLease(Observed):
+    """The operator's Lease as its holder has seen it last: how far the cluster's state had come by then.
+
+    Agents remember it, and etcd restored from an older copy does not: an operator that finds an older Lease than an
+    agent remembers knows that the state went back. ``version``: its resourceVersion.
+    """
+
+    holder: str = Field("", max_length=320)
+    version: int = Field(0, ge=0, le=(1 << 63) - 1)
+
+
 class InventoryRequest(Frozen):
     """One question of the operator's conversation with an agent, which the agent remembers by ``session``.
 
     Question ``number`` is question ``base`` with ``changed`` tables put in and ``removed`` ones taken out; without
     a ``base``, ``changed`` is all that is asked about. An agent that does not remember ``base`` answers 409
     ``UnknownQuestion``, and is asked in full. ``term`` is that of the operator's Lease: an agent takes no question and
-    no order of an older term than the newest one that it has heard.
+    no order of an older term than the newest one that it has heard. ``lease``: what the agent is to remember; None =
+    what it remembers stays. ``frozen``: it purges nothing from its recycle bin.
     """
 
     term: int = Field(0, ge=0)
@@ -65,6 +77,8 @@ class InventoryRequest(Frozen):
     base: int | None = None
     changed: tuple[AskedTable, ...] = ()
     removed: tuple[str, ...] = Field((), description="'<namespace>/<directory>' that are not asked about any more.")
+    lease: SeenLease | None = None
+    frozen: bool = False
     wait_seconds: float = Field(
         0, ge=0, le=300, description="How long the answer may be held while it is the one that the caller has."
     )
@@ -190,6 +204,7 @@ class AgentReport(Observed):
     instance: str = ""
     uptime_seconds: float = 0.0
     term: int = Field(0, ge=0, le=MAX_TERM)
+    lease: SeenLease | None = Field(None, description="What it was asked to remember last.")
     capacity_bytes: SizeBytes
     free_bytes: SizeBytes
     disk: DiskReport | None = Field(None, description="None: an agent of the release before, which does not look.")

@@ -68,6 +68,7 @@ class Reason(StrEnum):
     TARGET_FAILING = "TargetFailing"
     TOO_MANY_DELETIONS = "TooManyDeletions"
     KINDS_OUTDATED = "KindsOutdated"
+    ETCD_RESTORED = "EtcdRestored"
     INTERNAL_ERROR = "InternalError"
     STATUS_NOT_WRITTEN = "StatusNotWritten"
     DATA_CLAIM_TAKEN = "DataClaimTaken"

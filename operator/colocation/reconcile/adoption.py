@@ -5,7 +5,8 @@ table has, however its uid is. A table that is older than its folder gets the ne
 of these is found again in the objects, so the command may be interrupted and repeated.
 
 Safety: a manifest on the disks may be that of a load which never committed. A table that has a snapshot gets a later
-one only where no other manifest has its number, and only if nothing was committed since the table went back.
+one only where no other manifest has its number, most nodes have it, as a commit demands, and nothing was committed
+since the table went back.
 """
 
 import re
@@ -187,6 +188,8 @@ def _refusal(table: NamedTable, own: TableFolder, found: FolderSnapshot) -> str:
         return "two loads wrote a snapshot of this number; one of them did not commit"
     if not found.is_whole:
         return _why_not(found)
+    if committed is not None and 2 * len(found.nodes) <= len(own.nodes):
+        return f"only {len(found.nodes)} of {len(own.nodes)} nodes have its manifest, so its load may have failed"
     known = {(column.name.lower(), canonical_type(column.type)) for column in table.columns}
     lost = [one.name for one in found.table_schema.columns if (one.name.lower(), canonical_type(one.type)) not in known]
     return f"it has columns {', '.join(lost)}, which the table lacks; add them first" if lost else ""

@@ -81,8 +81,10 @@ def _is_waiting(found: Findings) -> bool:
 
 
 def _scopes(found: Findings, collect: bool, memo: Memo, containment: Containment) -> Iterator[Scope]:
-    """All that is done, except for deletions from disks while the API server does not keep all fields of statuses."""
-    is_withheld = bool(found.cluster.observation.lost_fields)
+    """All that is done, except for deletions from disks while the API server does not keep all that operators remember
+    in statuses, or has forgotten it.
+    """
+    is_withheld = found.cluster.observation.etcd_restored or bool(found.cluster.observation.lost_fields)
     for scope in _all_scopes(found, collect, memo, containment):
         if scope.actions and not (is_withheld and isinstance(scope.actions[0], DELETIONS)):
             yield scope

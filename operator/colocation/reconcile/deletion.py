@@ -112,7 +112,8 @@ def _has_all(facts: GroupFacts, view: TableView, node: str, bucket: int, agents:
 def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:
     """Source: Doris' manual, "Delete": with the last table of a group, after its recycle time, the group is deleted."""
     delete_after = parse_time(facts.group.status.delete_after)
-    if delete_after is not None and now >= delete_after and facts.delete_after and not facts.members:
+    is_due = delete_after is not None and now >= delete_after and facts.delete_after
+    if is_due and not facts.members and not facts.etcd_restored:
         yield DeleteGroup(facts.group.identity)
 
 

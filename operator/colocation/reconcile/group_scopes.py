@@ -127,6 +127,7 @@ def _facts(view: GroupView, state: GroupState, plan: GroupPlan, found: Findings,
         withheld=withheld.within(group.identity.namespace) if withheld else None,
         files_problem=found.files.problem_of_group(view),
         lost_fields=seen.lost_fields,
+        etcd_restored=seen.etcd_restored,
     )
 
 

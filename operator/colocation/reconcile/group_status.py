@@ -35,6 +35,10 @@ MAX_SHORT_MESSAGE = 1024
 """Characters of a message where the status has to be short."""
 PROGRESS_STEPS = 10
 MAX_NAMED_FIELDS = 3
+ETCD_RESTORED = (
+    "etcd was restored from an older copy, so tables, commits and drops since then may be missing. Nothing is deleted "
+    "until an administrator has run `colocation adopt -A`, which shows what the nodes hold, and again with --yes"
+)
 VERDICT_FIELDS = frozenset({"stable", "reason", "conditions"})
 REDUCED_FIELDS = VERDICT_FIELDS | {"clones", "failing_targets"}
 MAP_FIELDS = frozenset({"backends_per_bucket_seq", "map_version", "nodes", "node_count"})
@@ -49,7 +53,8 @@ class GroupFacts:
     ``failing_targets``: what the group is to remember of its tables, of those that were dropped, of its nodes' disks,
     and of the nodes on which clones fail. ``ready``: nodes of its map that can be read now. ``withheld``: folders
     of its namespace that are not recycled, as they would be too many at one time. ``files_problem``: why its Spark pods
-    cannot start somewhere. ``lost_fields``: of statuses, which the cluster's CRDs lack.
+    cannot start somewhere. ``lost_fields``: of statuses, which the cluster's CRDs lack. ``etcd_restored``: see
+    ``Observation``.
     """
 
     view: GroupView
@@ -66,6 +71,7 @@ class GroupFacts:
     withheld: Withheld | None
     files_problem: FilesProblem | None
     lost_fields: tuple[str, ...]
+    etcd_restored: bool
 
     @property
     def group(self) -> ObservedGroup:
@@ -249,7 +255,9 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
     yield Verdict(ConditionType.READY, plan.stable, plan.reason, plan.message)
     yield Verdict(ConditionType.STABLE, plan.stable, plan.reason, plan.message)
     yield _reconciling(facts, clones)
-    if plan.stalled:
+    if facts.etcd_restored:
+        yield Verdict(ConditionType.STALLED, True, Reason.ETCD_RESTORED, ETCD_RESTORED)
+    elif plan.stalled:
         yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, plan.stalled.message)
     elif facts.lost_fields:
         yield Verdict(ConditionType.STALLED, True, Reason.KINDS_OUTDATED, kinds_message(facts.lost_fields))

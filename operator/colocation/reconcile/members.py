@@ -47,7 +47,7 @@ def _is_kept(dropped: DroppedView, view: GroupView, cluster: ClusterView) -> boo
         return False
     if dropped.heirs:
         return not is_lost(dropped, view, cluster)
-    return not _is_over(dropped.record, cluster.observation.now)
+    return cluster.observation.etcd_restored or not _is_over(dropped.record, cluster.observation.now)
 
 
 def _as_kept(dropped: DroppedView) -> RecycledTable:

@@ -324,7 +324,8 @@ def _problem(record: RecycledTable, group: ObservedGroup, cluster: ClusterView, 
     if existing is not None and existing.recovers != record.uid:
         return f"table {name} exists; drop or rename it before the one in the recycle bin can come back"
     purge_at = parse_time(record.purge_at)
-    if existing is None and purge_at is not None and cluster.observation.now >= purge_at:
+    is_over = purge_at is not None and cluster.observation.now >= purge_at
+    if existing is None and is_over and not cluster.observation.etcd_restored:
         return f"table {name} was purged at {record.purge_at}"
     others = () if existing or any(_folders_of(record, lying)) else _other_folders(record, cluster, lying)
     return f"no node that answers has a folder of table {name}{_hint(record, others)}" if others else None

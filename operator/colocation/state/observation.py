@@ -38,7 +38,8 @@ class Observation:
     ``last_readers_urls``: node -> where its agent was to be reached last, also while it has no pod.
     ``volumes`` and ``claims``: of namespaces' files; others' only where they have a name of ours. ``refused_files``:
     namespace -> what the API server refused to this operator lately. ``lost_fields``: of statuses, which the cluster's
-    CRDs lack: what the operator remembers there is not kept.
+    CRDs lack: what the operator remembers there is not kept. ``etcd_restored``: the state went back to an older
+    copy, and no administrator has accepted it.
     """
 
     now: datetime
@@ -62,6 +63,7 @@ class Observation:
     claims: tuple[ObservedClaim, ...] = ()
     refused_files: Mapping[str, RefusedFiles] = field(default_factory=dict)
     lost_fields: tuple[str, ...] = ()
+    etcd_restored: bool = False
 
     def unheard(self, table: ObservedTable) -> Iterator[str]:
         """Nodes whose agent answers and has not yet reported what it has of the table."""

@@ -19,7 +19,7 @@ from colocation.agent.conversation import (
     tables_that_differ,
     untrue_part,
 )
-from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
+from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, SeenLease, TableReference
 from colocation.storage.paths import TablePath
 
 TABLE = TablePath("shop", "orders-0a1b2c3d")
@@ -212,3 +212,34 @@ def test_only_the_newest_question_is_a_base(base: int, number: int, session: str
     else:
         with pytest.raises(UnknownQuestion, match="in full"):
             next_question(remembered, request)
+
+
+def test_what_an_operator_saw_of_its_lease_is_remembered() -> None:
+    """Until a question brings something newer; one that brings nothing changes nothing, whoever asks it."""
+    conversation = Conversation()
+    seen = SeenLease(holder="first", version=500)
+    conversation.take(InventoryRequest(term=1, session="s", number=1, lease=seen))
+    conversation.take(InventoryRequest(term=2, session="t", number=1))
+    assert conversation.lease == seen
+    older = SeenLease(holder="second", version=100)
+    conversation.take(InventoryRequest(term=2, session="t", number=2, base=1, lease=older))
+    assert conversation.lease == older
+
+
+def test_an_operator_of_an_older_term_changes_no_memory() -> None:
+    """It was replaced, and what it has seen is old."""
+    conversation = Conversation()
+    conversation.take(InventoryRequest(term=2, session="t", lease=SeenLease(holder="second", version=9)))
+    with pytest.raises(StaleTerm):
+        conversation.take(InventoryRequest(term=1, session="s", lease=SeenLease(holder="first", version=5)))
+    assert conversation.lease == SeenLease(holder="second", version=9)
+
+
+def test_recycled_folders_stay_until_they_may_go() -> None:
+    """Before the first question, while etcd is restored, and as long as their table is wanted."""
+    conversation, other = Conversation(), TablePath("shop", "lines-11111111")
+    assert conversation.keeps_recycled(other)
+    conversation.take(InventoryRequest(term=1, session="s", number=1, changed=(ASKED,), frozen=True))
+    assert conversation.keeps_recycled(other)
+    conversation.take(InventoryRequest(term=1, session="s", number=2, base=1))
+    assert (conversation.keeps_recycled(TABLE), conversation.keeps_recycled(other)) == (True, False)

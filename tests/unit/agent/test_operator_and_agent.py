@@ -12,6 +12,7 @@ from colocation.agentclient import Credentials, Forbidden, UnknownQuestion
 from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
 from colocation.model.agent import AskedTable, InventoryRequest
+from tests.support.leaders import FixedLeader
 from tests.unit.storage.tables import data_path, make_table
 
 from .harness import ADMIN, ADMIN_TOKEN, AgentThread, FakeAuthorizer, Operator, until
@@ -34,7 +35,7 @@ def loaded(agent: AgentThread) -> AgentThread:
 async def inventories(loaded: AgentThread) -> AsyncIterator[Inventories]:
     """The operator's knowledge of the agents, by real connections."""
     credentials = Credentials(loaded.pki.ca.parent / f"{ADMIN_TOKEN}.token", loaded.pki.ca)
-    opened = Inventories(HttpChannel(credentials), lambda: datetime.now(UTC), lambda: None, term=lambda: 3)
+    opened = Inventories(HttpChannel(credentials), lambda: datetime.now(UTC), lambda: None, FixedLeader(3))
     yield opened
     await opened.close()
 

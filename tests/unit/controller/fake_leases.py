@@ -48,7 +48,17 @@ class FakeLeases:
             raise NotFound(404, "no such Lease")
         if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
             raise Conflict(409, "it has changed")
-        return self._store({**self.lease, "spec": {**self.lease["spec"], **body["spec"]}})
+        annotations = {**self.annotations, **body["metadata"].get("annotations", {})}
+        metadata = {**self.lease["metadata"], "annotations": annotations}
+        return self._store({**self.lease, "metadata": metadata, "spec": {**self.lease["spec"], **body["spec"]}})
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return (self.lease or {"metadata": {}})["metadata"].get("annotations", {})  # type: ignore[no-any-return]
+
+    def go_on_from(self, version: int) -> None:
+        """The store's next version is the one after this."""
+        self._version = version
 
     def save(self) -> tuple[dict[str, Any] | None, int]:
         """A copy of etcd."""

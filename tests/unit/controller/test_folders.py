@@ -150,7 +150,7 @@ def test_tables_are_looked_into_where_they_may_lack_commits() -> None:
     """After a restore of etcd all of them; else the ones that the command creates."""
     assert folder_paths(with_lines()) == {}
     assert folder_paths(with_lines(adopts="0a1b2c3d")) == {}
-    assert set(folder_paths(with_lines(), etcd_restored=True)) == {OF_LINES}
+    assert set(folder_paths(replace(with_lines(), etcd_restored=True))) == {OF_LINES}
     assert set(folder_paths(with_lines(adopts="0a1b2c3d", committed=False))) == {OF_LINES}
 
 
@@ -162,7 +162,7 @@ async def test_only_snapshots_after_the_committed_one_are_verified() -> None:
     newer, own = summary(committed.id + 1, "e", table="lines"), summary(committed.id, "d", table="lines")
     manifests = {"e" * 64: held, "d" * 64: held}
     agents = {f"https://10.0.0.{number}:8440": Agent(manifests, own, newer) for number in (1, 2, 3)}
-    found = await folders_of(with_lines(), agents.__getitem__, etcd_restored=True)  # type: ignore[arg-type]
+    found = await folders_of(replace(with_lines(), etcd_restored=True), agents.__getitem__)  # type: ignore[arg-type]
     [folder], [table] = found.folders, found.tables
     assert [(one.snapshot.id, one.is_whole) for one in folder.snapshots] == [
         (committed.id + 1, True), (committed.id, False),
@@ -183,3 +183,24 @@ async def test_a_table_that_comes_back_is_told_with_the_snapshot_that_its_group_
     answering = {f"https://10.0.0.{number}:8440": Agent({}, summary(1, "a", table="lines")) for number in (1, 2, 3)}
     found = await folders_of(observe(group, (lost,), views, agents=agents), answering.__getitem__)  # type: ignore[arg-type]
     assert [(one.snapshot, one.is_whole, one.adopts) for one in found.tables] == [(record.snapshot, False, "")]
+
+
+@pytest.mark.parametrize(("retained_present", "is_whole"), [(True, True), (False, False)])
+async def test_a_table_whose_retained_snapshots_are_not_known_lacks_files(
+    retained_present: bool, is_whole: bool
+) -> None:
+    """They may be in a folder of another uid, which would go as soon as deletions go on (found by the simulation)."""
+    seen = with_lines()
+    [table] = seen.tables
+    older = LINES.status.snapshot
+    assert older is not None
+    table = replace(table, status=table.status.model_copy(update={"history": (older.model_copy(update={"id": 1}),)}))
+    views = {}
+    for name, view in seen.agent_views.items():
+        reports = {key: replace(one, retained_present=retained_present) for key, one in view.tables.items()}
+        assert view.report is not None
+        unknown = view.report.model_copy(update={"unknown_directories": ("shop/lines-77777777",)})
+        views[name] = replace(view, tables=reports, report=unknown)
+    agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(1, "a", table="lines")) for number in (1, 2, 3)}
+    found = await folders_of(replace(seen, tables=(table,), agent_views=views), agents.__getitem__)  # type: ignore[arg-type]
+    assert [one.is_whole for one in found.tables] == [is_whole]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from colocation.controller.leadership import RETRY_SECONDS, Leadership
 from colocation.kube.api import ApiError
-from colocation.model.names import LEASE_DURATION_SECONDS, LEASE_RENEW_SECONDS
+from colocation.model.agent import SeenLease
+from colocation.model.names import ANNOTATION_ETCD_RESTORED, LEASE_DURATION_SECONDS, LEASE_RENEW_SECONDS
 
 from .fake_leases import FakeLeases
 
@@ -226,6 +227,91 @@ async def test_deleted_lease_is_no_sign_of_a_restored_etcd() -> None:
     leases.lease = None
     await leader.step()
     assert leader.is_leading and not leader.why_lost
+
+
+def seen(version: int, holder: str = "another") -> SeenLease:
+    return SeenLease(holder=holder, version=version)
+
+
+async def restored() -> tuple[FakeLeases, Time, Leadership]:
+    """An operator that has taken over a Lease of version 100, made by another one, and marks it for what agents say."""
+    leases, time = FakeLeases(), Time()
+    first = candidate(leases, time)
+    await first.step()
+    leases.go_on_from(99)
+    await first.release()
+    leases.go_on_from(10_000)  # as with `--bump-revision`: the store goes on far above what it held
+    second = candidate(leases, time)
+    await second.step()
+    assert second.is_leading
+    return leases, time, second
+
+
+@pytest.mark.parametrize(
+    ("lease", "is_restored"),
+    [
+        pytest.param(seen(500), True, id="newer than the Lease was when it was taken over"),
+        pytest.param(seen(100), False, id="as old as that"),
+        pytest.param(seen(50), False, id="older: it was away for a while"),
+    ],
+)
+async def test_an_agent_that_remembers_a_newer_lease_shows_that_etcd_was_restored(
+    lease: SeenLease, is_restored: bool
+) -> None:
+    """However far the restored store's versions go on."""
+    leases, _, operator = await restored()
+    operator.hear_lease(lease)
+    assert operator.etcd_restored is is_restored
+    await operator.step()
+    assert operator.etcd_restored is is_restored
+    assert leases.annotations.get(ANNOTATION_ETCD_RESTORED) == ("500" if is_restored else None)
+
+
+async def test_what_this_operator_told_an_agent_itself_is_no_sign() -> None:
+    """A conversation begins again when an agent's address changes."""
+    _, _, operator = await restored()
+    assert operator.lease is not None and operator.lease.version > 10_000
+    operator.hear_lease(operator.lease)
+    assert not operator.etcd_restored
+
+
+async def test_agents_remember_nothing_new_until_the_mark_is_written() -> None:
+    """An operator that dies before leaves the sign to its successor."""
+    leases, _, operator = await restored()
+    operator.hear_lease(seen(500))
+    assert operator.lease is None
+    leases.away = True
+    with contextlib.suppress(ApiError):
+        await operator.step()
+    assert operator.lease is None and operator.etcd_restored
+    leases.away = False
+    await operator.step()
+    assert operator.lease is not None and operator.etcd_restored
+
+
+async def test_the_mark_stays_until_an_administrator_takes_it_away() -> None:
+    """Successors find it in the Lease; once it is accepted, what agents remember of the lost time counts no more."""
+    leases, time, operator = await restored()
+    operator.hear_lease(seen(500))
+    await operator.step()
+    await operator.release()
+    successor = candidate(leases, time)
+    await successor.step()
+    assert successor.etcd_restored
+    leases.annotations.clear()
+    await successor.step()
+    assert not successor.etcd_restored and successor.lease is not None
+    successor.hear_lease(seen(99_999))
+    assert not successor.etcd_restored
+
+
+async def test_an_operator_that_only_waits_marks_nothing() -> None:
+    """It asks no agents."""
+    leases, time, _ = await restored()
+    waiting = candidate(leases, time)
+    await waiting.step()
+    waiting.hear_lease(seen(500_000))
+    assert not waiting.etcd_restored and waiting.lease is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 2 * LEASE_DURATION_SECONDS), st.booleans()), max_size=60))

@@ -14,6 +14,7 @@ from colocation.model.agent import (
     BucketReport,
     InventoryRequest,
     OldInventoryRequest,
+    SeenLease,
     TableReference,
     TableReport,
 )
@@ -55,6 +56,7 @@ class FakeAgent:
     instance: str = "one"
     sizes: dict[str, int] = field(default_factory=dict)
     term: int = 0
+    lease: SeenLease | None = None
     is_old: bool = False
     reachable: bool = True
     hangs: bool = False
@@ -99,7 +101,7 @@ class FakeAgent:
         self.requests.append(request)
         if request.term < self.term:
             return 409, b'{"error": "StaleTerm", "message": "another operator leads", "term": %d}' % self.term
-        self.term = request.term
+        self.term, self.lease = request.term, request.lease or self.lease
         if not self._take(request):
             return 409, b'{"error": "UnknownQuestion", "message": "ask in full"}'
         if revision == f'"{self.instance}-{self._counter}"' and wait_seconds:
@@ -154,7 +156,8 @@ class FakeAgent:
     def _header(self, tables: tuple[TableReport, ...], is_full: bool, revision: str, asked: set[str]) -> AgentReport:
         unknown = tuple(path for one in self.sizes if (path := f"shop/{one}") not in asked)
         return AgentReport(
-            node=self.node, revision=revision, instance=self.instance, term=self.term, capacity_bytes=1, free_bytes=1,
+            node=self.node, revision=revision, instance=self.instance, term=self.term, lease=self.lease,
+            capacity_bytes=1, free_bytes=1,
             is_full=is_full, tables=tables, unknown_directories=unknown,
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
 from colocation.model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name
 from colocation.storage.paths import table_path
+from tests.support.leaders import FixedLeader
 
 from ...support.certificates import self_signed
 from ..agent.harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, make_pki
@@ -234,7 +235,7 @@ async def test_conversation_with_a_real_agent(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(ADMIN_TOKEN)
     agent = AgentThread(tmp_path / "data", pki, FakeAuthorizer()).start()
     credentials = Credentials(tmp_path / "token", pki.ca)
-    inventories = Inventories(HttpChannel(credentials), lambda: NOW, lambda: None, lambda: 3)
+    inventories = Inventories(HttpChannel(credentials), lambda: NOW, lambda: None, FixedLeader(3))
     asked = {"node-1": question(asked_about("orders"))}
     try:
         await inventories.ask({"node-1": agent.url}, {"node-1"}, asked)

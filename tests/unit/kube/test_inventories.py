@@ -11,8 +11,9 @@ from colocation.agentclient.calls import Call
 from colocation.kube import conversation as conversation_module
 from colocation.kube import inventories as module
 from colocation.kube.inventories import Inventories
-from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest
+from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest, SeenLease
 from colocation.state.agent_view import AgentView, TableKey
+from tests.support.leaders import FixedLeader
 
 from ..state.objects import NOW, seconds
 from .agents import FakeAgent, FakeChannel, asked_about, malformed, question, until
@@ -30,13 +31,12 @@ class Setting:
     def __init__(self) -> None:
         self.now: datetime = NOW
         self.wakes = 0
-        self.term = 0
-        self.heard: list[int] = []
+        self.leader = FixedLeader()
         self.agents = {URL: FakeAgent("node-1"), OTHER_URL: FakeAgent("node-2")}
         self.agents[URL].put("orders")
         self.questions: dict[str, dict[TableKey, AskedTable]] = {"node-1": question(ORDERS)}
         self.inventories = Inventories(
-            FakeChannel(self.agents), lambda: self.now, self.changed, lambda: self.term, self.heard.append
+            FakeChannel(self.agents), lambda: self.now, self.changed, self.leader
         )
 
     def changed(self) -> None:
@@ -297,10 +297,36 @@ async def test_newer_term_is_reported(setting: Setting) -> None:
     """An agent that has heard of another leader refuses; the operator learns how new its term has to be."""
     setting.agents[URL].term = 7
     await setting.ask()
-    assert setting.heard[0] == 7
+    assert setting.leader.heard_terms[0] == 7
     assert setting.view.silent_since == NOW
-    setting.term = 8
+    setting.leader.term = 8
     await until(lambda: setting.view.silent_since is None)
+
+
+async def test_an_agent_remembers_nothing_new_before_it_was_heard(setting: Setting) -> None:
+    """What it remembered is heard first; it is asked to remember ours with the next question, and not heard again."""
+    agent, lost = setting.agents[URL], SeenLease(holder="of the lost time", version=500)
+    agent.lease, setting.leader.lease = lost, SeenLease(holder="this one", version=7)
+    await setting.ask()
+    assert setting.leader.heard_leases == [lost]
+    await setting.held()
+    await until(lambda: agent.lease == setting.leader.lease)
+    agent.put("orders", 99)
+    await until(lambda: setting.sizes == {KEY: 99})
+    assert setting.leader.heard_leases == [lost]
+    requests = [one for one in agent.requests if isinstance(one, InventoryRequest)]
+    assert requests[0].lease is None and not any(one.frozen for one in requests)
+
+
+async def test_agents_keep_their_memory_and_their_bins_until_the_mark_is_written(setting: Setting) -> None:
+    """The leader has nothing to remember for them yet."""
+    agent = setting.agents[URL]
+    agent.lease = SeenLease(holder="of the lost time", version=500)
+    setting.leader.etcd_restored = True
+    await setting.ask()
+    await setting.held()
+    assert agent.lease.version == 500
+    assert all(one.frozen for one in agent.requests if isinstance(one, InventoryRequest))
 
 
 async def test_agent_of_the_release_before_is_asked_its_way(setting: Setting) -> None:

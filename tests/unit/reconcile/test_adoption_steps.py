@@ -20,7 +20,8 @@ def snapshot(number: int, missing: tuple[int, ...] | None = (), copies: int = 2,
         id=number, manifest=f"sha256:{mark}{number:063x}", committed_at=f"2026-11-{number:02}T00:00:00Z", rows=10,
         bytes=2048,
     )  # fmt: skip
-    return FolderSnapshot(snapshot=taken, table_schema=SCHEMA, nodes=("n1",), missing_buckets=missing, copies=copies)
+    nodes = ("n1", "n2")
+    return FolderSnapshot(snapshot=taken, table_schema=SCHEMA, nodes=nodes, missing_buckets=missing, copies=copies)
 
 
 def folder(*snapshots: FolderSnapshot, uid: str = OWN, table: str = "orders", binned: bool = False) -> TableFolder:
@@ -161,6 +162,8 @@ def test_a_table_without_newer_commits_is_not_listed() -> None:
         pytest.param((snapshot(3), snapshot(3, mark="b"), snapshot(2)), living(2), "two loads wrote a snapshot",
                      id="one of two did not commit"),
         pytest.param((snapshot(3, None), snapshot(2)), living(2), "not checked", id="not verified"),
+        pytest.param((snapshot(3).model_copy(update={"nodes": ("n1",)}), snapshot(2)), living(2),
+                     "only 1 of 2 nodes have its manifest", id="not on most nodes"),
         pytest.param((snapshot(3), snapshot(2)), living(2, columns=(Column(name="k", type="int"),)),
                      "it has columns k, which the table lacks", id="of other columns"),
     ],

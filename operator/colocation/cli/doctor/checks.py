@@ -80,6 +80,7 @@ class Facts(Frozen):
     operators: tuple[Pod, ...] | None = None
     agents: tuple[Pod, ...] | None = None
     lease_renewed: datetime | None = None
+    etcd_restored: bool = False
     snapshot: Snapshot | None = None
     webhooks: tuple[Webhook, ...] | None = None
     unknown: dict[str, str] = {}
@@ -133,7 +134,7 @@ def check_rights(facts: Facts) -> Iterator[Verdict]:
 
 
 def check_operator(facts: Facts) -> Iterator[Verdict]:
-    """An operator runs, and has renewed its Lease."""
+    """An operator runs, has renewed its Lease, and has not found the cluster's state restored."""
     where = f"kubectl get pods -n {facts.operator_namespace}"
     pods = facts.operators or ()
     if not any(pod.ready for pod in pods):
@@ -145,6 +146,8 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
     elif (silence := (facts.now - facts.lease_renewed).total_seconds()) > LEASE_DURATION_SECONDS:
         advice = f"{where}; {PAGE}#everything-is-unknown"
         yield "error", f"the operator has given no sign of life for {silence:.0f} s: verdicts are unknown", advice
+    if facts.etcd_restored:
+        yield "error", "etcd was restored from an older copy: nothing is deleted from disks", "colocation adopt -A"
 
 
 def check_agents(facts: Facts) -> Iterator[Verdict]:

@@ -3,13 +3,22 @@
 from collections.abc import Callable
 from datetime import datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ...common.server_clock import ServerClock
-from ...model.names import API_GROUP, APP_NAME, GROUP_PLURAL, LABEL_COMPONENT, LABEL_NAME, LEASE_NAME, TABLE_PLURAL
+from ...model.names import (
+    ANNOTATION_ETCD_RESTORED,
+    API_GROUP,
+    APP_NAME,
+    GROUP_PLURAL,
+    LABEL_COMPONENT,
+    LABEL_NAME,
+    LEASE_NAME,
+    TABLE_PLURAL,
+)
 from ...schema.comparison import missing_fields
 from ...schema.crds import group_crd, table_crd
 from ..connection import Connection
@@ -46,7 +55,7 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
     core = client.CoreV1Api(connection)
     namespace_exists = ask("", lambda: _exists(core, namespace))
     clock = ServerClock()
-    lease = ask("operator", lambda: _lease_renewed(connection, operator_namespace, clock))
+    lease = ask("operator", lambda: _lease(connection, operator_namespace, clock))
     return Facts(
         cli_version=version("colocation"),
         operator_namespace=operator_namespace,
@@ -56,7 +65,8 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
         missing_fields=ask("kinds", lambda: _missing_fields(connection)),
         operators=ask("operator versions", lambda: _pods(core, operator_namespace, "operator")),
         agents=ask("agents versions", lambda: _pods(core, operator_namespace, "agent")),
-        lease_renewed=lease,
+        lease_renewed=lease.renewed if lease else None,
+        etcd_restored=lease.etcd_restored if lease else False,
         snapshot=ask("reachability disks groups", lambda: fetch_snapshot(connection, operator_namespace)),
         webhooks=ask("webhooks", lambda: _webhooks(connection)),
         unknown=unknown,
@@ -129,6 +139,12 @@ def gather_rights(connection: Connection, namespace: str, operator_namespace: st
             f"read pods' logs in {namespace}", of_kind("pods", "get", "", "log"),
             "`colocation submit`, `load`, `compact`", EDIT,
         ),
+        right(
+            f"patch the operator's Lease in {operator_namespace}",
+            {"verb": "patch", "group": "coordination.k8s.io", "resource": "leases", "name": LEASE_NAME,
+             "namespace": operator_namespace},
+            "`colocation adopt -A`", "colocation-adopt",
+        ),
         right(f"forward ports in {operator_namespace}", forward, "`colocation plan`, `nodes`", "colocation-snapshot"),
         right("patch nodes", {"verb": "patch", "resource": "nodes"}, "`colocation drain`", "colocation-admin"),
         right(
@@ -161,7 +177,14 @@ def _trouble(pod: Any) -> str:
     return next((str(one.message) for one in pod.status.conditions or () if one.status == "False" and one.message), "")
 
 
-def _lease_renewed(connection: client.ApiClient, namespace: str, clock: ServerClock) -> datetime | None:
+class _Lease(NamedTuple):
+    """The operator's. ``etcd_restored``: it is marked so."""
+
+    renewed: datetime | None
+    etcd_restored: bool
+
+
+def _lease(connection: client.ApiClient, namespace: str, clock: ServerClock) -> _Lease | None:
     leases, lease = client.CoordinationV1Api(connection), None
     try:
         lease, _, headers = leases.read_namespaced_lease_with_http_info(LEASE_NAME, namespace)
@@ -170,8 +193,8 @@ def _lease_renewed(connection: client.ApiClient, namespace: str, clock: ServerCl
         if error.status != HTTP_NOT_FOUND:
             raise
         return None
-    renewed: datetime | None = lease.spec.renew_time if lease and lease.spec else None
-    return renewed
+    annotations = (lease.metadata.annotations if lease and lease.metadata else None) or {}
+    return _Lease(lease.spec.renew_time if lease and lease.spec else None, ANNOTATION_ETCD_RESTORED in annotations)
 
 
 def _webhooks(connection: client.ApiClient) -> tuple[Webhook, ...]:

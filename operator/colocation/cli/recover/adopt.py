@@ -21,6 +21,7 @@ from ..terminal.options import Seconds, Target, cluster_options, operator_namesp
 from ..terminal.output import Format, columns, counted, size, write
 
 POLL_SECONDS = 2.0
+NOTHING = "every table folder on the nodes belongs to a table, or to one in the recycle bin; nothing to adopt"
 DONE = {Does.CREATE: "created", Does.TAKE_OVER: "taken over", Does.COMMIT: "committed"}
 
 
@@ -53,7 +54,7 @@ def adopt(
     Use this after etcd was restored to an older state, or after objects were deleted by mistake. A folder without a
     table becomes a table again, with its newest snapshot whose buckets are all complete on some node. A table whose
     files are in a folder of another uid gets them. After a restore of etcd, a table gets the commits that are newer
-    than its object. This command copies and deletes nothing.
+    than its object. With -A --yes the operator then deletes files again. This command copies and deletes nothing.
 
     Without --yes the command shows what it would do. Folders in the recycle bins were dropped by somebody: they are
     listed, and adopted only with --recycled.
@@ -70,6 +71,7 @@ def adopt(
         return
     if yes:
         adoption.run(group, recycled, wait_seconds)
+        adoption.accept()
     else:
         adoption.steps = adoption_steps(adoption.look(), group, recycled)
     write([adoption.json(one) for one in adoption.shown], adoption.text(yes), output)
@@ -86,7 +88,7 @@ class Adoption:
         table: name of the folders' table; None = all.
 
     ``steps``: as of the last look. ``done``: what was carried out before. ``refused``: folder -> why the cluster did
-    not take its group or table.
+    not take its group or table. ``etcd_restored``: deletions wait for an administrator.
     """
 
     def __init__(self, cluster: Cluster, operator_namespace: str, namespace: str | None, table: str | None) -> None:
@@ -97,10 +99,12 @@ class Adoption:
         self.steps: list[AdoptionStep] = []
         self.done: dict[object, AdoptionStep] = {}
         self.refused: dict[str, str] = {}
+        self.etcd_restored = False
 
     def look(self) -> Folders:
         """The folders that are asked for, as the nodes have them now."""
         found = fetch_folders(self._cluster.connection, self._operator_namespace)
+        self.etcd_restored = found.etcd_restored
         return found.model_copy(update={"folders": tuple(filter(self._is_asked_for, found.folders))})
 
     def _is_asked_for(self, folder: TableFolder) -> bool:
@@ -125,6 +129,16 @@ class Adoption:
                 listed = ", ".join(sorted(one.folder.path for one in todo))
                 raise CommandFailed(f"not done after {wait_seconds:g} s: {listed}; run the command again")
             time.sleep(POLL_SECONDS)
+
+    def accept(self) -> None:
+        """Let the operator delete again, once everything was looked at and nothing is left to do."""
+        if self.etcd_restored and self._is_about_all and not self.refused:
+            self._cluster.accept_restored_etcd(self._operator_namespace)
+            self.etcd_restored = False
+
+    @property
+    def _is_about_all(self) -> bool:
+        return self._namespace is None and self._table is None
 
     def _carry_out(self, step: AdoptionStep) -> None:
         try:
@@ -252,13 +266,17 @@ class Adoption:
     def text(self, yes: bool) -> str:
         """For people."""
         if not self.shown:
-            return "every table folder on the nodes belongs to a table, or to one in the recycle bin; nothing to adopt"
+            return "\n".join([NOTHING, *self._frozen()])
         rows = [self._row(one) for one in self.shown]
         header = ["NAMESPACE", "TABLE", "FOLDER", "SNAPSHOT", "ROWS", "BYTES", "NODES", "RESULT"]
         named = [(f"{one.folder.namespace}/{one.folder.table}", one) for one in self.shown]
         passed = [f"{name}: {text}" for name, one in named for text in one.passed_over]
         last = [] if yes or not any(one.does for one in self.shown) else ["nothing is changed yet: to do it, add --yes"]
-        return "\n".join([columns(header, rows), *passed, *last])
+        return "\n".join([columns(header, rows), *passed, *last, *self._frozen()])
+
+    def _frozen(self) -> list[str]:
+        text = "etcd was restored: nothing is deleted until this command was run with --all-namespaces and --yes"
+        return [text] if self.etcd_restored else []
 
     def _row(self, step: AdoptionStep) -> list[object]:
         folder, path = step.folder, step.folder.path

@@ -74,6 +74,8 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "operator-1: ImagePullBackOff", "kubectl get pods", id="its image cannot be had"),
         pytest.param({"lease_renewed": NOW - timedelta(seconds=90)}, "operator", "error",
                      "no sign of life for 90 s", "kubectl get pods", id="a silent operator"),
+        pytest.param({"etcd_restored": True}, "operator", "error",
+                     "etcd was restored from an older copy", "colocation adopt -A", id="etcd restored"),
         pytest.param({"lease_renewed": None}, "operator", "error", "no operator leads", "its log", id="no Lease"),
         pytest.param({"agents": ()}, "agents", "error", "no agent runs", "agent.nodeSelector", id="no agent"),
         pytest.param({"agents": (pod(ready=False, trouble="no certificate"),)}, "agents", "error",

@@ -31,8 +31,8 @@ def snapshot(number: int, missing: tuple[int, ...] | None = (), copies: int = 2,
         id=number, manifest=f"sha256:{number:064x}", committed_at=f"2026-11-{number:02}T00:00:00Z", rows=10, bytes=2048
     )
     return FolderSnapshot(
-        snapshot=taken, table_schema=SCHEMA.model_copy(update=schema), nodes=("node-1",), missing_buckets=missing,
-        copies=copies,
+        snapshot=taken, table_schema=SCHEMA.model_copy(update=schema), nodes=("node-1", "node-2"),
+        missing_buckets=missing, copies=copies,
     )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ class Nodes:
         self.committed: list[Json] = []
         self.named: dict[str, str] = {}
         self.conflicts = 0
+        self.accepted: list[str] = []
 
     @property
     def adopted(self) -> dict[str, str]:
@@ -60,10 +61,14 @@ class Nodes:
         tables = [one["metadata"] for one in self.made if one["kind"] == "ColocatedTable"]
         return {one["name"]: one["annotations"]["colocation.dev/adopts"] for one in tables}
 
-    def hold(self, *folders: TableFolder, tables: tuple[NamedTable, ...] = ()) -> None:
+    def hold(
+        self, *folders: TableFolder, tables: tuple[NamedTable, ...] = (), etcd_restored: bool = False
+    ) -> None:
         """Until their tables are created."""
         self.see = lambda: Folders(
-            folders=tuple(one for one in folders if self.adopted.get(one.table) != one.uid_digits), tables=tables
+            folders=tuple(one for one in folders if self.adopted.get(one.table) != one.uid_digits),
+            tables=tables,
+            etcd_restored=etcd_restored,
         )
 
     # The cluster
@@ -110,6 +115,7 @@ def nodes(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     found = Nodes()
     for name in ("create", "read_table", "annotate_table", "commit", "nodes", "annotate_node"):
         monkeypatch.setattr(cluster, name, getattr(found, name), raising=False)
+    monkeypatch.setattr(cluster, "accept_restored_etcd", found.accepted.append, raising=False)
     monkeypatch.setattr(command, "fetch_folders", lambda connection, namespace: found.see())
     monkeypatch.setattr(command, "POLL_SECONDS", 0)
     return found
@@ -274,6 +280,30 @@ def test_a_table_that_changed_gets_no_commit(run: Run, nodes: Nodes, table: Json
     done = run("adopt", "--yes", "-o", "json")
     assert (done.exit_code, nodes.committed) == (1, [])
     assert problem in json.loads(done.stdout)[0]["reason"]
+
+
+# Deletions after a restore of etcd
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_accepted"),
+    [
+        pytest.param(("-A", "--yes"), True, id="all"),
+        pytest.param(("-A",), False, id="it only shows"),
+        pytest.param(("--yes",), False, id="one namespace"),
+        pytest.param(("-A", "--yes", "--table", "orders"), False, id="one table"),
+        pytest.param(("-A", "--yes", "--group", "forbidden"), False, id="the cluster refuses a group"),
+        pytest.param(("-A", "--yes", "--discard"), False, id="what is not wanted is let go first"),
+    ],
+)
+def test_deletions_go_on_once_everything_was_adopted(
+    run: Run, nodes: Nodes, arguments: tuple[str, ...], is_accepted: bool
+) -> None:
+    """Until then the report says that nothing is deleted."""
+    nodes.hold(folder("orders", snapshot(3)), etcd_restored=True)
+    done = run("adopt", *arguments)
+    assert nodes.accepted == (["colocation-system"] if is_accepted else [])
+    assert ("nothing is deleted until" in done.stdout) is not (is_accepted or "--discard" in arguments)
 
 
 # Tables that were deleted on purpose
