@@ -39,8 +39,8 @@ class Decision:
     """What a pass found and wants done.
 
     ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone.
-    ``errors``: scope -> what deciding about it raised; the group or table says so itself (``InternalError``), and all
-    others are decided about as ever. ``withheld``: folders that are not recycled, as they would be too many at once.
+    ``errors``: scope -> what deciding about it raised; the group or table reports it (``InternalError``), and all
+    others are decided about as usual. ``withheld``: folders that are not recycled, as they would be too many together.
     """
 
     snapshot: Snapshot

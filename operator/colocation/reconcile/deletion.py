@@ -118,7 +118,7 @@ def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:
 
 
 def stray_clones(observation: Observation) -> Iterator[RemoveClone]:
-    """Clone Jobs of groups that are gone or have been made anew."""
+    """Clone Jobs of groups that are gone, or that were deleted and created again."""
     uids = group_uids(observation)
     for job in observation.clone_jobs:
         if not job.identity.deleting and not is_current(uids, job):

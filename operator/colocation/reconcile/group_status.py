@@ -1,4 +1,4 @@
-"""Decides what to say of a group: status, conditions, events of its changes."""
+"""Decides the status of a group: its conditions, and the Events of its changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -139,7 +139,7 @@ def next_status(facts: GroupFacts, now: datetime) -> ColocationGroupStatus:
 
 
 def _replicas(facts: GroupFacts, bucket: int) -> dict[str, str]:
-    """What each node of the map holds of a bucket; a replica that waits for its agent's word, as it was before."""
+    """What each node of the map holds of a bucket; a replica that waits for its agent's report, as it was before."""
     state = facts.state
     row = state.map[bucket] if state.map and bucket < len(state.map) else ()
     nothing = "missing" if state.bytes_of(bucket) else "complete"
@@ -152,13 +152,13 @@ def _replicas(facts: GroupFacts, bucket: int) -> dict[str, str]:
 
 
 def _begins_to_leave(facts: GroupFacts) -> bool:
-    """Whether a member is now said to leave: deletions that were decided before must not happen any more."""
+    """Whether a member is first recorded as leaving now: deletions decided before must not happen any more."""
     known = {member.uid for member in facts.group.status.members if member.leaving}
     return any(member.leaving and member.uid not in known for member in facts.members)
 
 
 def invalid_status(group: ObservedGroup, now: datetime) -> ColocationGroupStatus:
-    """The status of a group whose spec cannot be understood: nothing is done for it, and it says so."""
+    """The status of a group whose spec cannot be understood: nothing is done for it but to report that."""
     message = f"{group.spec_error}; correct the spec"
     return group.status.model_copy(
         update={
@@ -214,8 +214,8 @@ def status_actions(group: ObservedGroup, status: ColocationGroupStatus) -> Itera
 def _fallbacks(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[WriteGroupStatus | MarkGroupUnstable]:
     """What to write instead when the status is refused, as when it is larger than etcd takes.
 
-    First the verdict and the map, which repairs go on from; at last the verdict alone, whoever has written the group
-    meanwhile: that it was stable must not stand because a write failed.
+    First the verdict and the map, which repairs go on from; at last the verdict alone, even if another client wrote
+    the group meanwhile: that it was stable must not stand because a write failed.
     """
     stalled = Condition(
         type=ConditionType.STALLED,
@@ -334,8 +334,8 @@ def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterato
             group, "Warning", "Unstable", message
         )
     if before.backends_per_bucket_seq != after.backends_per_bucket_seq and after.backends_per_bucket_seq is not None:
-        word = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
-        yield _event(group, "Normal", word, _map_change(before, after))
+        reason = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
+        yield _event(group, "Normal", reason, _map_change(before, after))
     yield from stalled_event(GROUP_KIND, group.identity, before.conditions, after.conditions)
     yield from _proposal_events(before, group, after)
     yield from _failing_events(before, group, after)

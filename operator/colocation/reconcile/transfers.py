@@ -1,7 +1,7 @@
 """Decides how tables move to another group: clones first, then one write of the table's status, then deletions.
 
 Safety invariant: the table's status names its new group only once a report that was asked for after the old group was
-known to delete nothing of the table any more (``leaving`` in its status, with a new map version) says that every
+known to delete nothing of the table any more (``leaving`` in its status, with a new map version) shows that every
 replica is complete there. Until then readers, loaders and repairs keep to the old group.
 """
 
@@ -68,7 +68,7 @@ class Transfer:
 
     @property
     def reason(self) -> Reason:
-        """What goes on, in one word."""
+        """What goes on, as a reason of conditions."""
         if self.shortage:
             return Reason.INSUFFICIENT_SPACE
         return Reason.TARGET_FAILING if self.failing else Reason.MOVING
@@ -293,7 +293,7 @@ def room_left(snapshot: Snapshot, planned: Plan) -> Room:
 
 
 def reserve(room: Room, wanted: Mapping[str, int], headroom_fraction: float) -> str | None:
-    """Take the bytes that are wanted of each node; where one has too few take nothing, and say what is short."""
+    """Take the bytes that are wanted of each node; where one has too few take nothing, and return what is short."""
     short = [node for node in sorted(wanted) if wanted[node] > room.available_bytes(node)]
     if short:
         return _shortage(room, wanted, short, headroom_fraction)

@@ -91,7 +91,7 @@ def confirmed_by_verdict(status: ColocationGroupStatus) -> frozenset[int]:
 
 
 def unconfirmed_replicas(status: ColocationGroupStatus, pending: Pending) -> dict[str, tuple[int, ...]]:
-    """Node of the map -> the buckets there that were complete by the last verdict, and wait for the agent's word.
+    """Node of the map -> the buckets there that were complete by the last verdict, and wait for the agent's report.
 
     ``pending``: those that are complete but for tables of which the agent has not spoken since their commit.
     """

@@ -1,7 +1,9 @@
 """Which tables are in which group, and which move to another: decided from the objects, so every pass decides alike.
 
-A table stays in the group that places it (see ``placement``), whatever its spec says by now: a spec that is refused, or
-not carried out yet, never makes its files homeless. Source: Doris' manual, "Modifying Table Group Properties".
+A table stays in the group that places it (see ``placement``), even after its spec names another one: a spec that is
+refused, or not carried out yet, never makes its files homeless.
+
+Source: Doris' manual, "Modifying Table Group Properties".
 """
 
 from collections import Counter
@@ -158,7 +160,7 @@ class _Sorting:
 
 
 def _is_open(group: ObservedGroup | None, key: GroupKey, table: ObservedTable) -> bool:
-    """Whether the table has a say about the group: it keeps a group that it names from being deleted."""
+    """Whether the group is open to the table. A table that names such a group keeps it from being deleted."""
     namespace = table.identity.namespace
     return key[0] == namespace if group is None else allows(group, namespace)
 
@@ -254,7 +256,7 @@ def refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool
 
 
 def _refusal_of_namespace(group: ObservedGroup, table: ObservedTable) -> Refusal | None:
-    """A group of another namespace says whose tables it takes."""
+    """A group takes tables of other namespaces only if its spec allows them."""
     namespace = table.identity.namespace
     if group.spec is None or allows(group, namespace):
         return None

@@ -44,11 +44,12 @@ class DiskFault(NamedTuple):
 
 
 class KnownDisks(NamedTuple):
-    """``remembered``: node -> (disk, beginning of the Node's uid), over all groups. ``told``: disk -> the nodes whose
-    agents answer and say that it is theirs."""
+    """``remembered``: node -> (disk, beginning of the Node's uid), over all groups. ``reported``: disk -> the nodes
+    whose agents answer and report it as theirs.
+    """
 
     remembered: Mapping[str, frozenset[tuple[str, str]]]
-    told: Mapping[str, tuple[str, ...]]
+    reported: Mapping[str, tuple[str, ...]]
 
 
 def planner_nodes(
@@ -113,24 +114,24 @@ def _node(
 
 
 def known_disks(observation: Observation) -> KnownDisks:
-    """What the groups remember, and what the agents say."""
-    remembered: dict[str, set[tuple[str, str]]] = {}
+    """What the groups remember, and what the agents report."""
+    remembered: dict[str, list[tuple[str, str]]] = {}
     for group in observation.groups:
         for one in group.status.disks:
-            remembered.setdefault(one.node, set()).add((one.disk, one.node_uid))
-    told: dict[str, list[str]] = {}
+            remembered.setdefault(one.node, []).append((one.disk, one.node_uid))
+    reported: dict[str, list[str]] = {}
     for name in sorted(observation.nodes_by_name):
         view = observation.agent_views.get(name, AgentView())
         if view.report and view.report.disk and view.silent_since is None:
-            told.setdefault(view.report.disk.id, []).append(name)
+            reported.setdefault(view.report.disk.id, []).append(name)
     return KnownDisks(
         {node: frozenset(known) for node, known in remembered.items()},
-        {disk: tuple(nodes) for disk, nodes in told.items() if disk},
+        {disk: tuple(nodes) for disk, nodes in reported.items() if disk},
     )
 
 
 def disk_fault(known: KnownDisks, node: ObservedNode, view: AgentView, now: datetime) -> DiskFault | None:
-    """What the agent says is wrong with its disk, or that it is another one than the groups know; None = nothing."""
+    """What is wrong with the disk by its agent's report, or that it is not the one that groups know; None = nothing."""
     disk = view.report.disk if view.report else None
     if view.report is None or disk is None:
         return None
@@ -157,9 +158,9 @@ def disk_fault(known: KnownDisks, node: ObservedNode, view: AgentView, now: date
 
 
 def nodes_without_their_disk(observation: Observation) -> frozenset[str]:
-    """Nodes at whose data root another disk lies than the groups know, or one that others have, too, or none.
+    """Nodes whose data root is on another disk than the groups know, on one that other nodes have too, or on none.
 
-    What agents say of the files there is not about the node's replicas: nothing of it is to be deleted.
+    What agents report of the files there is not about the node's replicas: nothing of it is to be deleted.
     """
     known, nodes = known_disks(observation), observation.nodes_by_name.items()
     return frozenset(
@@ -206,7 +207,7 @@ def next_disks(
 
 def _sharing(known: KnownDisks, name: str, disk_id: str) -> tuple[str, ...]:
     """The other nodes whose disk this is, too. Empty for the only one of them of which groups remember it."""
-    nodes = known.told.get(disk_id, ())
+    nodes = known.reported.get(disk_id, ())
     owners = [node for node in nodes if any(disk == disk_id for disk, _ in known.remembered.get(node, ()))]
     if name not in nodes or owners == [name]:
         return ()
@@ -256,7 +257,7 @@ def settled_weights(nodes: Iterable[Node]) -> tuple[Node, ...]:
     """The nodes with the weights that count.
 
     A node of unknown weight counts as one in the middle of the others. No node weighs much more than the others unless
-    an administrator says so.
+    an administrator sets that.
     """
     found = tuple(nodes)
     known = sorted(node.weight for node in found if node.is_weight_known)

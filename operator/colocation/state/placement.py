@@ -1,10 +1,10 @@
 """Which group places a table, and what its group remembers of it, and of tables that were dropped.
 
 Tenants may write a table's status, so the status alone proves nothing. ``status.members`` of a group is written by the
-operator only, and decides. The table's own word counts where no other group is concerned: between the write of the
+operator only, and decides. The table's own status counts where no other group is concerned: between the write of the
 table's status and that of its group's.
 
-Safety invariant: whatever the status of a table says, no group places it that neither remembers it nor is named by its
+Safety invariant: whatever is in a table's status, no group places it that neither remembers it nor is named by its
 spec, and the placement of every other table stays as it is.
 """
 
@@ -29,7 +29,7 @@ Memories = tuple[tuple[ObservedGroup, GroupMember], ...]
 
 @dataclass(frozen=True, slots=True)
 class TableMemory:
-    """What a group's status remembers of a table beside what others can tell; None and "" = nothing.
+    """What only a group's status remembers of a table; None and "" = nothing.
 
     ``replicas`` and ``columns_digest`` are of the spec that it took last, ``snapshot`` is the committed one.
     """
@@ -41,9 +41,9 @@ class TableMemory:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One table with what its groups say of it.
+    """One table with what its groups remember of it.
 
-    ``table``: its status says what the operator knows to be so, not what anybody wrote. ``group``: places it, None =
+    ``table``: its status holds what the operator knows to be so, not what others wrote. ``group``: places it, None =
     none does. ``is_remembered``: a group's status names it, as in ``memory``. ``columns_are_known``: whether
     ``table.status.columns`` are those that were accepted. ``wanted``: see ``wanted_key``.
     """
@@ -98,9 +98,9 @@ def placement(claim: Claim) -> Placement:
 def _group(table: ObservedTable, memories: Memories, claimed: ObservedGroup | None) -> ObservedGroup | None:
     """By the first of these rules that finds one.
 
-    1. The group that remembers the table, and does not say that it leaves.
-    2. The group that the table claims: it has arrived, is new, or came back, and nobody remembers it yet.
-    3. The group that remembers that the table leaves.
+    1. The group that remembers the table as staying.
+    2. The group that the table claims: it has arrived, is new, or came back, and no group remembers it yet.
+    3. The group that remembers the table as leaving.
     """
     named = table.status_group
     staying = [group for group, member in memories if not member.leaving]
@@ -119,7 +119,7 @@ def _memory_in(group: ObservedGroup | None, memories: Memories) -> GroupMember |
 
 
 def _remembered(table: ObservedTable, group: ObservedGroup | None, member: GroupMember) -> Placement:
-    """The table as its group remembers it. What an older operator did not remember, the status says."""
+    """The table as its group remembers it. What an older operator did not remember comes from the status."""
     memory = TableMemory(member.replicas or table.status.replicas, member.columns_digest, member.snapshot)
     update: dict[str, object] = {"replicas": memory.replicas}
     if group is not None and group.spec is not None:
@@ -155,7 +155,7 @@ def _is_of(member: GroupMember, table: ObservedTable) -> bool:
 
 
 def claims(group: ObservedGroup, table: ObservedTable) -> bool:
-    """Whether the word of a table that no group remembers puts it into this one, which its status names.
+    """Whether a table that no group remembers belongs to this one because its status names it.
 
     Its spec names the group too, or the group remembers the dropped table that this one brought back.
     """
@@ -176,7 +176,7 @@ def allows(group: ObservedGroup, namespace: str) -> bool:
 
 
 def fits(group: ObservedGroup, table: ObservedTable) -> bool:
-    """Whether the table's files may lie on the group's map: not when it was made anew with another schema."""
+    """Whether the group's map can hold the table's files: not when the group was created again with another schema."""
     if group.spec is None or not allows(group, table.identity.namespace):
         return False
     if table.status.buckets not in (None, group.spec.buckets):
@@ -195,7 +195,7 @@ def wanted_key(table: ObservedTable, group: ObservedGroup | None) -> GroupKey | 
 
 
 def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = None) -> GroupMember:
-    """What is remembered of a table; without ``memory``, what its status says."""
+    """What is remembered of a table; without ``memory``, by its own status."""
     memory = memory or TableMemory(table.status.replicas, "", table.status.snapshot)
     settings: dict[str, object] = {}
     if table.spec is not None:
@@ -236,7 +236,7 @@ def reference_of(table: ObservedTable, records: Records) -> TableReference:
 def record_of(table: ObservedTable, records: Records) -> tuple[RecycledTable, ObservedGroup] | None:
     """The dropped table that this one brings back, and the group that remembers it.
 
-    Only a table of the same namespace and name takes over a dropped one's files, whatever its annotation says.
+    Only a table of the same namespace and name takes over a dropped one's files, whatever its annotation names.
     """
     found = records.get(table.recovers or "")
     return found if found and is_heir(table, found[0]) else None
