@@ -203,11 +203,11 @@ KINDS: tuple[FaultKind, ...] = (
         "etcd-restored", "API server and etcd are stopped, etcd's data is replaced by a copy that was taken "
         "some time before, "
         "and all programs of the control plane are started again",
-        "Commits since the copy are gone, also ones that were acknowledged; tables and groups are as they were "
-        "then. What the copy names is whole if it was still live, or in the table's history (`spec.retention`), when "
-        "etcd was restored.", "For good",
-        "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks. Start "
-        "applications again that were started since the copy.",
+        "Tables, groups and commits are as they were when the copy was made, and groups report `EtcdRestored`: nothing "
+        "is deleted. What the copy names is whole if it was still live, or in the table's history (`spec.retention`), "
+        "when etcd was restored.", "Until `colocation adopt -A --yes`",
+        "Run that command: tables and commits since the copy come back, except of tables that were loaded since the "
+        "restore. Start applications again that were started since the copy.",
         (
             *API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "SchemaMismatch", "TableNotFound",
             "NoReplica",

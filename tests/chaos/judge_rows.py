@@ -16,7 +16,7 @@ answer that fits none of the first ones proves nothing.
 """
 DROPPED = frozenset({"TableNotFound", "NotReady", "NoReplica"})
 """What operations may end with whose table may be dropped meanwhile, or is being brought back."""
-SAVE, RESTORED, SETTLED, QUERY, TRESPASS = "save-etcd", "restored", "settled", "query", "trespass"
+SAVE, RESTORED, ADOPT, SETTLED, QUERY, TRESPASS = "save-etcd", "restored", "adopt", "settled", "query", "trespass"
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,9 @@ class RowsJudge:
             self._restored_at = event.at_seconds
             for name, table in self._tables.items():
                 table.restore(self._saved.get(name, ()))
+        elif event.name == ADOPT:
+            for table in self._tables.values() if event.kind == INVOKE else ():
+                table.adopt()
         elif event.name == SETTLED:
             self._settle(event)
         elif event.process in ("work", "queries"):

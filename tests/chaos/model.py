@@ -84,6 +84,8 @@ class TableModel:
     open: dict[int, Write] = field(default_factory=dict)
     _reads: dict[int, _Read] = field(default_factory=dict)
     _saving: set[Branch] | None = None
+    _since: set[Branch] = field(default_factory=set)
+    _lost: frozenset[Branch] = frozenset()
     _doubtful: set[int] = field(default_factory=set)
     _proved: set[int] = field(default_factory=set)
 
@@ -141,6 +143,7 @@ class TableModel:
             read.seen |= self.contents()
         if self._saving is not None:
             self._saving |= self.branches
+        self._since |= self.branches
 
     # Reads
 
@@ -168,7 +171,7 @@ class TableModel:
 
     def begin_save(self) -> None:
         """A copy is taken, of any moment from now on."""
-        self._saving = set(self.branches)
+        self._saving, self._since = set(self.branches), set(self.branches)
 
     def end_save(self) -> frozenset[Branch]:
         """The copy is there: the states that it may hold."""
@@ -179,7 +182,17 @@ class TableModel:
         """The cluster's state is that of the copy again."""
         still_open = frozenset(self.open)
         self._doubtful |= still_open
+        self._lost = frozenset(replace(branch, landed=branch.landed & still_open) for branch in self._since)
         self.branches = {replace(branch, landed=branch.landed & still_open) for branch in saved} or {Branch()}
+        for read in self._reads.values():
+            read.is_quiet = False
+        self._close()
+
+    def adopt(self) -> None:
+        """What the disks hold is taken over: the table may be as at any moment since the copy; or as it is now, if it
+        was changed since the restore.
+        """
+        self.branches |= self._lost
         for read in self._reads.values():
             read.is_quiet = False
         self._close()

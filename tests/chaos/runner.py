@@ -7,6 +7,7 @@ Each wait ends. The history is on disk as it grows, so that a run that is killed
 import contextlib
 import itertools
 import shutil
+import subprocess
 import threading
 import time
 import traceback
@@ -15,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.shell import CommandFailed, run
+from demo import cluster
+from demo.shell import COLOCATION, CommandFailed, run
 from demo.story import say
 from devcluster import paths
 from devcluster.errors import DevclusterError
@@ -24,15 +26,18 @@ from . import cluster_view, report, scene
 from .checker import Verdict, judge
 from .disks import Disks
 from .faults import Faults
-from .history import SEEN, History
+from .history import FAIL, OK, SEEN, History
 from .judge_end import LAST_LOOK, LAST_WORDS, LEFTOVERS, STABLE_AGAIN_SECONDS
-from .judge_rows import RESTORED
+from .judge_rows import ADOPT, RESTORED
 from .plan import LANES, Plan, Step
 from .queries import Queries
 from .session import Session
 from .watch import Watch
 from .work import Work
 
+ADOPT_SECONDS = 180
+ALL = {"options": []}
+"""Of an ``adopt`` of all folders."""
 COPY_BEFORE_SECONDS = 150.0
 """So long before ``etcd-restored`` the copy is taken."""
 JOIN_SECONDS = 960
@@ -186,6 +191,30 @@ class Runner:
         while not self._faults.heal(step.number) and time.monotonic() < end:
             if self._stop.wait(HEAL_PAUSE_SECONDS):
                 return
+        if step.name == "etcd-restored":
+            self._adopt()
+
+    def _adopt(self, *options: str) -> None:
+        """What an administrator does after a restore. A run that fails is repeated at the end."""
+        number = self.history.invoke("administrator", ADOPT, options=list(options))
+        command = [COLOCATION, "adopt", "-n", scene.NAMESPACE, "--operator-namespace", cluster.OPERATOR_NAMESPACE]
+        command += [*(options or ["--all-namespaces"]), "--yes", "--wait-seconds", str(ADOPT_SECONDS)]
+        try:
+            said = run(command, timeout_seconds=2 * ADOPT_SECONDS).stdout
+        except (CommandFailed, subprocess.TimeoutExpired) as error:
+            self.history.note("administrator", FAIL, ADOPT, number, error=str(error)[-1500:])
+        else:
+            self.history.note("administrator", OK, ADOPT, number, said=said[-1500:])
+
+    def _may_have_lost_objects(self) -> bool:
+        """Whether etcd was restored, and everything was not adopted since."""
+        everything = {event.number for event in self.history.events if event.name == ADOPT and event.detail == ALL}
+        for event in reversed(self.history.events):
+            if event.name == ADOPT and event.kind == OK and event.number in everything:
+                return False
+            if event.name == RESTORED:
+                return True
+        return False
 
     def _wait_until(self, at_seconds: float) -> bool:
         """Wait until the plan's time; True: the run ends."""
@@ -201,7 +230,11 @@ class Runner:
         deadline, well, shown = time.monotonic() + STABLE_AGAIN_SECONDS, 0, ""
         for look in itertools.count():
             if look % UNDO_LOOKS == 0:
+                if self._may_have_lost_objects():
+                    self._adopt()
                 self._work.undo()
+                for table in self._work.to_bring_back() if self._was_restored() else ():
+                    self._adopt("--table", table, "--recycled")  # its files may be under a uid that etcd has lost
             problems = self._watch.problems() + [f"table {table} is dropped" for table in self._work.to_bring_back()]
             well = 0 if problems else well + 1
             if well == WELL_LOOKS:
@@ -231,9 +264,12 @@ class Runner:
         self.history.note("runner", SEEN, LAST_WORDS, 0, tables=list(self._work.tables))
         for table in [*self._work.tables, *self._work.binned]:
             self._queries.one("content", [table])
-        restored = any(event.name == RESTORED for event in self.history.events)
+        restored = self._was_restored()
         self._see(LAST_LOOK, "missing", self._watch.last_look)
         self._see(LEFTOVERS, "found", lambda: self._watch.leftovers(restored))
+
+    def _was_restored(self) -> bool:
+        return any(event.name == RESTORED for event in self.history.events)
 
     def _warm_up(self) -> None:
         """Until each table that is there was read: executors come back for a while."""

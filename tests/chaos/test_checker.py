@@ -59,6 +59,24 @@ def test_a_table_younger_than_the_copy_cannot_be_recovered() -> None:
     assert judge(script.history.events).violations == ()
 
 
+@pytest.mark.parametrize("is_adopted", [True, False])
+def test_commits_since_the_copy_come_back_only_when_they_are_adopted(is_adopted: bool) -> None:
+    """An operator that did so by itself would overrule whoever restored etcd."""
+    script = begun()
+    copy = script.history.invoke("faults", "save-etcd")
+    script.history.note("faults", "ok", "save-etcd", copy)
+    script.write("append", TWO)
+    script.see("restored")
+    script.query(ONE)
+    if is_adopted:
+        number = script.history.invoke("administrator", "adopt", options=[])
+        script.history.note("administrator", "ok", "adopt", number)
+    script.query(ONE | TWO)
+    script.finish()
+    checks = {one.check for one in judge(script.history.events).violations}
+    assert checks == (set() if is_adopted else {"RowsFromNowhere"})
+
+
 def a_dropped_table_is_forgotten() -> Script:
     script = begun()
     script.write("drop")

@@ -116,3 +116,33 @@ def test_a_table_that_is_made_after_the_copy_is_gone() -> None:
     model = table(append(ONE, 1))
     model.restore(())
     assert model.branches == {Branch()}
+
+
+def test_an_adopted_table_is_as_at_any_moment_since_the_copy() -> None:
+    """Or as it is now: it may have been changed since the restore."""
+    model = table(append(ONE, 1))
+    model.begin_save()
+    saved = model.end_save()
+    model.begin(1, append(TWO, 2))
+    model.happened(1)
+    model.begin(2, Write("drop", "t"))
+    model.happened(2)
+    model.restore(saved)
+    model.begin(3, append(THREE, 3))
+    model.happened(3)
+    assert model.contents() == {ONE | THREE}
+    model.adopt()
+    assert model.contents() == {ONE, ONE | TWO, None, ONE | THREE}
+
+
+def test_a_read_that_runs_while_tables_are_adopted_may_see_either_state() -> None:
+    """It proves nothing about the present."""
+    model = table(append(ONE, 1))
+    model.begin_save()
+    saved = model.end_save()
+    model.begin(1, append(TWO, 2))
+    model.happened(1)
+    model.restore(saved)
+    model.begin_read(9)
+    model.adopt()
+    assert model.end_read(9) == ({ONE, ONE | TWO}, False)

@@ -31,4 +31,11 @@ WITH_RESTORES: dict[int, str] = {
     20: "as 13",
     55: "loads before a drop, between the restore and the operator's start, came back as of the copy",
     59: "as 55",
+    17: "the administrator took the manifest of a load that had failed for a commit (fails without a majority)",
+    3099: "retained snapshots were in a folder that went, as the live one of the table was empty",
 }
+
+WITH_BOTH: dict[int, tuple[int, str]] = {
+    3267641923: (17, "a table that came back and was dropped at once was remembered twice; the older record hung"),
+}
+"""Seed -> how many faults, and what it found."""

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from .regressions import REGRESSIONS, WITH_DISKS, WITH_RESTORES
+from .regressions import REGRESSIONS, WITH_BOTH, WITH_DISKS, WITH_RESTORES
 from .story import tell
 
 SEEDS = os.environ.get("SEEDS", "")
@@ -58,3 +58,10 @@ def test_what_sick_disks_found_once_stays_mended(seed: int) -> None:
 def test_what_restores_of_etcd_found_once_stays_mended(seed: int) -> None:
     """Every seed that ever found something."""
     tell(seed, with_restores=True)
+
+
+@pytest.mark.parametrize("seed", WITH_BOTH)
+def test_what_both_together_found_once_stays_mended(seed: int) -> None:
+    """Every seed that ever found something."""
+    faults, _ = WITH_BOTH[seed]
+    tell(seed, faults, with_disks=True, with_restores=True)
