@@ -12,6 +12,7 @@ WITHOUT_BUCKETS = frozenset({"shuffle", "broadcast"})
 
 PLAIN = "plain"
 PEERS = "peers"
+COLOCATED = f"colocation.{NAMESPACE}"
 ICEBERG_CATALOG = "ice"
 ICEBERG = f"{ICEBERG_CATALOG}.peers"
 
@@ -36,12 +37,12 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("colocated", NAMESPACE),
-    Variant("floor", NAMESPACE, {"spark.sql.sources.bucketing.autoBucketedScan.enabled": "false"}),
+    Variant("colocated", COLOCATED),
+    Variant("floor", COLOCATED, {"spark.sql.sources.bucketing.autoBucketedScan.enabled": "false"}),
     Variant("spark_bucketed", PEERS),
     Variant("iceberg_spj", ICEBERG),
-    Variant("shuffle", NAMESPACE, NO_BROADCAST),
-    Variant("broadcast", NAMESPACE, ANY_BROADCAST),
+    Variant("shuffle", COLOCATED, NO_BROADCAST),
+    Variant("broadcast", COLOCATED, ANY_BROADCAST),
 )
 """The floor keeps one task per bucket, which is its best task count: one per file costs more than it gains."""
 

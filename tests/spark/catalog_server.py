@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation import spark as library
 from colocation.model.names import config_map_of, group_key
-from colocation.spark import CompactionResult, DropResult, LoadResult, RegisteredTable
+from colocation.spark import CompactionResult, DropResult, LoadResult
+from colocation.spark.configuration import CATALOG
 from tests.unit.spark.fake_catalog import NAMESPACE, FakeCatalog
 
 KUBECONFIG = """\
@@ -131,22 +132,16 @@ def serve(spark: SparkSession, catalog: FakeCatalog) -> None:
     _RUNNING[spark.conf.get(KUBECONFIG_KEY)].catalog = catalog
 
 
-def register(spark: SparkSession, catalog: FakeCatalog, **options: Any) -> list[RegisteredTable]:
-    """The library's, of this catalog."""
+def show(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Serve these tables to the session, and make their catalog the current one: ``shop.<table>`` is one of them."""
     serve(spark, catalog)
-    return library.register(spark, **options)
+    spark.catalog.setCurrentCatalog(CATALOG)
 
 
-def refresh(spark: SparkSession, catalog: FakeCatalog) -> list[RegisteredTable]:
-    """The library's, of this catalog."""
-    serve(spark, catalog)
-    return library.refresh(spark)
-
-
-def read_snapshot(spark: SparkSession, table: str, snapshot: int, catalog: FakeCatalog) -> DataFrame:
-    """The library's, of this catalog."""
-    serve(spark, catalog)
-    return library.read_snapshot(spark, table, snapshot)
+def properties(spark: SparkSession, table: str) -> dict[str, str]:
+    """What ``SHOW TBLPROPERTIES`` prints of a table of the catalog."""
+    rows = spark.sql(f"SHOW TBLPROPERTIES {CATALOG}.{NAMESPACE}.{table}").collect()
+    return {row["key"]: row["value"] for row in rows}
 
 
 def load(rows: DataFrame, table: str, catalog: FakeCatalog, **options: Any) -> LoadResult:

@@ -95,11 +95,9 @@ def servers(
 
 
 @pytest.fixture
-def spark(application: SparkSession) -> Iterator[SparkSession]:
-    """A session of its own: configuration and tables of one test are not seen by the next."""
-    session = application.newSession()
-    yield session
-    session.sql(f"DROP DATABASE IF EXISTS {NAMESPACE} CASCADE")
+def spark(application: SparkSession) -> SparkSession:
+    """A session of its own: configuration and views of one test are not seen by the next."""
+    return application.newSession()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import math
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.catalog_server import load, register
+from tests.spark.catalog_server import load, show
 from tests.spark.conftest import add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -34,10 +34,10 @@ def load_events(application: SparkSession, agents: LoopbackAgents) -> FakeCatalo
     return catalog
 
 
-def registered(spark: SparkSession, tables: FakeCatalog, adaptive: str) -> SparkSession:
-    """The session with the tables registered, with adaptive execution ("true") or without it."""
+def opened(spark: SparkSession, tables: FakeCatalog, adaptive: str) -> SparkSession:
+    """The session with the tables of ``shop`` at hand, with adaptive execution ("true") or without it."""
     spark.conf.set(ADAPTIVE, adaptive)
-    register(spark, catalog=tables)
+    show(spark, tables)
     spark.catalog.setCurrentDatabase("shop")
     return spark
 

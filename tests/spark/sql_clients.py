@@ -128,10 +128,10 @@ class Servers:
     def connect(self) -> ConnectClient:
         return ConnectClient(self.connect_port)
 
-    def tell(self, line: str) -> str:
-        """What the driver itself answers."""
+    def first_value(self, statement: str) -> str:
+        """What Scala's session of the driver answers to a statement."""
         assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
+        self.process.stdin.write(statement + "\n")
         self.process.stdin.flush()
         return _printed(self.process, "FOUND ")
 

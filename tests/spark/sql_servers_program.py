@@ -1,8 +1,7 @@
 """A driver with a Thrift server and a Spark Connect server over one Hive metastore, until its standard input ends.
 
 Arguments: a folder, and Spark's configuration as JSON. Prints ``READY`` with the ports. Each line of its standard
-input is a statement, whose first value Scala's session finds, or ``register`` with a catalog and a namespace; both
-print ``FOUND``.
+input is a statement, whose first value Scala's session finds and prints after ``FOUND``.
 """
 
 import json
@@ -11,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from colocation.spark import configure, register
+from colocation.spark import configure
 from tests.support.ports import free_ports
 
 
@@ -38,17 +37,8 @@ def main(folder: str, given: str) -> None:
     server.startWithContext(spark._jsparkSession.sqlContext())
     print(f"READY {json.dumps({'thrift': thrift_port, 'connect': connect_port})}", flush=True)
     for line in sys.stdin:
-        print(f"FOUND {answer(spark, line)}", flush=True)
+        print(f"FOUND {spark._jsparkSession.sql(line).head().get(0)}", flush=True)
     spark.stop()
-
-
-def answer(spark: SparkSession, line: str) -> object:
-    """A statement's first value, or how many tables were registered."""
-    match line.split():
-        case ["register", catalog, namespace]:
-            return sum(table.registered for table in register(spark, namespace, catalog=catalog))
-        case _:
-            return spark._jsparkSession.sql(line).head().get(0)
 
 
 if __name__ == "__main__":

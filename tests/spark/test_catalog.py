@@ -78,7 +78,7 @@ def test_names(session: SparkSession) -> None:
 
 
 def test_joins_have_no_shuffle(session: SparkSession) -> None:
-    """The verdict is the executed plan's, as for registered tables."""
+    """The verdict is the executed plan's."""
     query = session.sql(JOIN)
     assert query.collect()[0][0] == 120
     assert "hashpartitioning" not in explain(query)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, UnstableBucket
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import explain_json
-from tests.spark.catalog_server import register
+from tests.spark.catalog_server import show
 from tests.spark.conftest import BUCKETS, MAP, add_table, stable_group
 from tests.spark.corpus import CASES, CHOSEN, CHOSEN_UNSTABLE, Case, Verdicts
 from tests.spark.loopback import LoopbackAgents
@@ -93,7 +93,7 @@ def state(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def session(application: SparkSession, corpus: Corpus, state: str) -> Iterator[SparkSession]:
+def session(application: SparkSession, corpus: Corpus, state: str) -> SparkSession:
     """A session that sees all groups in one state."""
     status, when_unstable = STATES[state]
     catalog = corpus.catalog.copy()
@@ -101,14 +101,12 @@ def session(application: SparkSession, corpus: Corpus, state: str) -> Iterator[S
         catalog.add_group(group.spec, group.status.model_copy(update=status), name)
     session = application.newSession()
     session.conf.set("spark.colocation.whenUnstable", when_unstable)
-    register(session, catalog=catalog)
+    show(session, catalog)
     session.catalog.setCurrentDatabase("shop")
     session.read.parquet(str(corpus.plain)).createTempView("plain")
     here = session.sql(HERE)
     session.createDataFrame(here.collect(), here.schema).createTempView("here")
-    yield session
-    session.catalog.setCurrentDatabase("default")
-    session.sql("DROP DATABASE shop CASCADE")
+    return session
 
 
 def in_duckdb(statement: str) -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from colocation.model.group import ColocationGroupSpec
 from colocation.spark import explain_json
-from tests.spark.catalog_server import register
+from tests.spark.catalog_server import show
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -41,7 +41,7 @@ def session(request: pytest.FixtureRequest, spark: SparkSession, catalog: FakeCa
     for name in ("a", "b"):
         rows = spark.sql(f"SELECT {key}, CAST(id % 3 AS INT) AS j, id AS v FROM range(60)")
         add_table(catalog, name, rows, ["k", "j"])
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     yield spark
 
 

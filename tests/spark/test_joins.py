@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import count_exchanges, explain, explain_json, read_metrics
-from tests.spark.catalog_server import load, register
+from tests.spark.catalog_server import load, properties, show
 from tests.spark.conftest import add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -66,8 +66,8 @@ def catalog(shop: Shop) -> FakeCatalog:
 
 @pytest.fixture
 def session(spark: SparkSession, catalog: FakeCatalog) -> SparkSession:
-    """A session with the tables registered, and found by their names."""
-    register(spark, catalog=catalog)
+    """A session that finds the tables by their names."""
+    show(spark, catalog)
     spark.catalog.setCurrentDatabase("shop")
     return spark
 
@@ -124,8 +124,7 @@ def test_the_session_can_switch_it_off(
     """With the switch off the same statement shuffles, with the same answer."""
     statement = "SELECT o_name, l_quantity FROM orders JOIN lines ON o_key = l_key"
     session.conf.set("spark.colocation.disableColocateJoin", "true")
-    registered = register(session, catalog=catalog)
-    assert {table.colocated for table in registered} == {False}
+    assert {properties(session, name)["colocate"] for name in ("orders", "lines")} == {"false"}
     query = session.sql(statement)
     assert answer(query) == shop.answer(statement)
     assert count_exchanges(query) == 2
@@ -140,26 +139,24 @@ def test_unstable_group_degrades_with_the_reason(
     catalog.add_group(group.spec, group.status.model_copy(update={"stable": False, "reason": "NodeNotReady"}))
     statement = "SELECT o_name, l_quantity FROM orders JOIN lines ON o_key = l_key"
     session.conf.set("spark.colocation.whenUnstable", "shuffle")
-    register(session, catalog=catalog)
     query = session.sql(statement)
     assert answer(query) == shop.answer(statement)
     assert explain_json(query)["exchanges"] == 2
     assert "colocate: false, reason: group is not stable: NodeNotReady" in explain(query)
     session.conf.unset("spark.colocation.whenUnstable")
-    [table, _] = register(session, catalog=catalog)
-    assert table.colocated
-    assert "group is not stable: NodeNotReady; buckets are read from live replicas" in table.reason
+    shown = properties(session, "orders")
+    assert shown["colocate"] == "true"
+    assert "group is not stable: NodeNotReady; buckets are read from live replicas" in shown["reason"]
     assert count_exchanges(session.sql(statement)) == 0
 
 
 def test_a_plan_keeps_its_snapshot(
     session: SparkSession, catalog: FakeCatalog, shop: Shop
 ) -> None:
-    """A load between planning and running changes nothing for the planned query; registering anew shows it."""
+    """A load between planning and running changes nothing for the planned query; the next query sees it."""
     planned = session.sql("SELECT count(*) FROM lines")
     assert load(session.table("lines"), "lines", catalog=catalog).snapshot_id == 2
     assert planned.collect()[0][0] == 1200
-    register(session, tables=["lines"], catalog=catalog)
     assert session.sql("SELECT count(*) FROM lines").collect()[0][0] == 2400
 
 
@@ -171,7 +168,6 @@ def test_tables_without_rows_and_without_group(
     grouped = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("e_key",))
     catalog.add_table("empty", grouped, "e" * 36)
     catalog.add_table("loose", grouped.model_copy(update={"colocate_with": ""}), "f" * 36)
-    register(session, catalog=catalog)
     for table, verdict in (
         ("empty", "colocate: true"),
         ("loose", "colocate: false, reason: Tables are not in the same group: colocation.shop.loose is in no group"),

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import explain_json
-from tests.spark.catalog_server import load, register
+from tests.spark.catalog_server import load, show
 from tests.spark.conftest import BUCKETS, MAP, add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -58,7 +58,7 @@ def test_keys_of_every_type(spark: SparkSession, catalog: FakeCatalog) -> None:
     ]
     rows = spark.sql("SELECT id AS i FROM range(300)").selectExpr("i", *columns)
     add_table(catalog, "keyed", rows, names)
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     named_bucket = "CAST(REGEXP_EXTRACT(INPUT_FILE_NAME(), '_([0-9]+)[.]', 1) AS INT)"
     bucket = f"PMOD(HASH({', '.join(names)}), {BUCKETS})"
     stored = spark.table("shop.keyed").selectExpr("*", f"{bucket} = {named_bucket} AS ok")
@@ -75,7 +75,7 @@ def test_composite_keys_with_nulls(spark: SparkSession, catalog: FakeCatalog) ->
     )
     add_table(catalog, "first", rows, ["a", "b"])
     add_table(catalog, "second", rows.withColumnsRenamed({"a": "x", "b": "y", "v": "w"}), ["x", "y"])
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     query = spark.sql("SELECT count(*), sum(v - w) FROM shop.first JOIN shop.second ON y = b AND x = a")
     expected = sum(1 for i in range(200) if i % 5 and i % 7)
     assert tuple(query.collect()[0]) == (expected, 0)
@@ -90,7 +90,7 @@ def test_nested_columns_and_partitions(spark: SparkSession, catalog: FakeCatalog
     )
     result = add_table(catalog, "nested", rows, ["k"], ("p",))
     assert (result.rows, result.partitions, result.replicas_missing) == (30, 5, 0)
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     stored = spark.table("shop.nested").select(rows.columns)
     given = rows.selectExpr("k", "a", "m", "s", "NULLIF(p, '') AS p")
     assert sorted(map(repr, stored.collect())) == sorted(map(repr, given.collect()))
@@ -106,7 +106,7 @@ def test_modes(spark: SparkSession, catalog: FakeCatalog) -> None:
 
     def keys_after(mode: str, start: int, partition: int) -> set[tuple[int, int]]:
         load(rows(start, partition), "modes", mode=mode, catalog=catalog)
-        register(spark, tables=["modes"], catalog=catalog)
+        show(spark, catalog)
         return {(row["k"] // 10, row["p"]) for row in spark.table("shop.modes").collect()}
 
     assert keys_after("append", 20, 2) == {(0, 1), (1, 2), (2, 2)}
@@ -158,7 +158,7 @@ def test_without_a_majority_nothing_is_committed(
         load(spark.range(60, 90).selectExpr("id AS k"), "kept", catalog=catalog)
     all_agents.start_again("node-3")
     assert catalog.tables["kept"].status.snapshot == committed
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     assert spark.table("shop.kept").count() == 60
 
 
@@ -205,7 +205,7 @@ def test_rows_are_sorted_within_files(spark: SparkSession, catalog: FakeCatalog)
     rows = spark.range(500).selectExpr("(id * 37) % 500 AS k", "CAST(id % 2 AS INT) AS p")
     result = add_table(catalog, "sorted", rows, ["k"], ("p",))
     assert result.files == 2 * BUCKETS
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     for row in spark.sql(
         "SELECT COLLECT_LIST(k) AS keys FROM (SELECT *, INPUT_FILE_NAME() AS f FROM shop.sorted) GROUP BY f"
     ).collect():

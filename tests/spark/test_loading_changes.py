@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import Column, Compaction
 from colocation.spark.write.partition_path import PartitionValue
-from tests.spark.catalog_server import compact, drop_partitions, load, register
+from tests.spark.catalog_server import compact, drop_partitions, load, show
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -29,7 +29,7 @@ def change_columns(catalog: FakeCatalog, name: str, *columns: Column) -> None:
 
 
 def stored(spark: SparkSession, catalog: FakeCatalog, name: str) -> list[str]:
-    register(spark, tables=[name], catalog=catalog)
+    show(spark, catalog)
     table = spark.table(f"shop.{name}")
     return sorted(map(repr, table.select(*sorted(f"`{column}`" for column in table.columns)).collect()))
 
@@ -63,7 +63,7 @@ def test_compaction_of_one_partition(spark: SparkSession, catalog: FakeCatalog) 
     load(rows.where("k >= 300"), "one", catalog=catalog)
     result = compact(spark, "one", partitions=[{"P": 1}], catalog=catalog)
     assert (result.partitions, result.rows) == (1, 300)
-    register(spark, tables=["one"], catalog=catalog)
+    show(spark, catalog)
     files = "SELECT *, INPUT_FILE_NAME() AS f FROM shop.one"
     read = spark.sql(f"SELECT p, COLLECT_LIST(k) AS keys FROM ({files}) GROUP BY p, f")
     keys = [(row["p"], row["keys"]) for row in read.collect()]

@@ -21,7 +21,7 @@ from colocation.agent.authorizer import Access
 from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from colocation.model.table_manifest import decode_manifest
-from tests.spark.catalog_server import load, register
+from tests.spark.catalog_server import load, show
 from tests.spark.conftest import add_table
 from tests.spark.loading_program import ROWS
 from tests.spark.loopback import LoopbackAgents
@@ -35,7 +35,7 @@ def keys(spark: SparkSession, start: int, end: int) -> DataFrame:
 
 
 def count(spark: SparkSession, catalog: FakeCatalog, name: str) -> int:
-    register(spark, tables=[name], catalog=catalog)
+    show(spark, catalog)
     return spark.table(f"shop.{name}").count()
 
 

@@ -11,7 +11,7 @@ from colocation.model.driver_output import WriteProgress, find_progress
 from colocation.spark.jobs.load import load_rows, parse, read
 from colocation.spark.jobs.progress import printing_progress
 from colocation.spark.jobs.text_columns import text_columns
-from tests.spark.catalog_server import load, register, serve
+from tests.spark.catalog_server import load, serve, show
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -56,14 +56,14 @@ def test_folders_of_other_tables_are_refused(
 def test_texts_are_loaded_as_the_files_have_them(spark: SparkSession, catalog: FakeCatalog, tmp_path: Path) -> None:
     """Of the postal code 01234 Spark makes a number, in CSV and in the name of a folder."""
     add_table(catalog, "towns", spark.sql("SELECT 0 AS id, '00000' AS Code, 0.5D AS share"), ["id"])
-    register(spark, tables=["towns"], catalog=catalog)
+    show(spark, catalog)
     texts = text_columns(spark, "shop.towns")
     (tmp_path / "towns.csv").write_text("id,code,share\n1,01234,0.50\n2,1e3,1\n")
     spark.sql("SELECT 3 AS id, 0.25D AS share").write.parquet(str(tmp_path / "folders" / "code=007"))
     spark.sql("SELECT 4 AS id, 0.25D AS share, 7 AS code").write.parquet(str(tmp_path / "numbers"))
     for path, format_name in (("towns.csv", "csv"), ("folders", "parquet"), ("numbers", "parquet")):
         load(read(spark, str(tmp_path / path), format_name, {}, texts), "towns", catalog=catalog)
-    register(spark, tables=["towns"], catalog=catalog)
+    show(spark, catalog)
     rows = {(row.id, row.Code, row.share) for row in spark.table("shop.towns").collect()}
     assert rows == {(0, "00000", 0.5), (1, "01234", 0.5), (2, "1e3", 1), (3, "007", 0.25), (4, "7", 0.25)}
 
@@ -120,7 +120,7 @@ def test_a_partitions_folder_is_no_input_without_its_column(
     with pytest.raises(ValueError, match=rf"{refused}.*; add --option basePath={lake}$"):
         loaded(spark, catalog, words)
     assert loaded(spark, catalog, [*words, "--option", f"basePath={lake}"]) == (5, 1, 2)
-    register(spark, tables=["orders"], catalog=catalog)
+    show(spark, catalog)
     counts = spark.sql("SELECT day, count(*) FROM shop.orders GROUP BY day ORDER BY day").collect()
     assert [tuple(row) for row in counts] == [(date(2026, 11, 20), 10), (date(2026, 11, 21), 5)]
 

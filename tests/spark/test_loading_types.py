@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import count_exchanges
-from tests.spark.catalog_server import load, register
+from tests.spark.catalog_server import load, show
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -26,7 +26,7 @@ def test_values_of_every_type(spark: SparkSession, catalog: FakeCatalog) -> None
         CAST('NaN' AS FLOAT) AS `(f)`, CAST('-0.0' AS DOUBLE) AS __colocation_bucket FROM range(12)"""
     )
     add_table(catalog, "typed", rows, ["k"])
-    register(spark, tables=["typed"], catalog=catalog)
+    show(spark, catalog)
     assert sorted(map(repr, spark.table("shop.typed").collect())) == sorted(map(repr, rows.collect()))
 
 
@@ -34,7 +34,7 @@ def test_semistructured_values(spark: SparkSession, catalog: FakeCatalog) -> Non
     """VARIANT comes back as the same JSON."""
     rows = spark.sql("""SELECT id AS k, PARSE_JSON('{"a": [1, null, "x"]}') AS v FROM range(6)""")
     add_table(catalog, "variants", rows, ["k"])
-    register(spark, tables=["variants"], catalog=catalog)
+    show(spark, catalog)
     read = spark.sql("SELECT DISTINCT TO_JSON(v) AS v FROM shop.variants").collect()
     assert [row["v"] for row in read] == ['{"a":[1,null,"x"]}']
 
@@ -47,7 +47,7 @@ def test_columns_of_another_case(spark: SparkSession, catalog: FakeCatalog) -> N
     )
     catalog.add_table("cased", spec, str(uuid.uuid4()))
     load(spark.range(20).selectExpr("id AS v", "id % 2 AS pArT", "id AS kEY"), "cased", catalog=catalog)
-    register(spark, tables=["cased"], catalog=catalog)
+    show(spark, catalog)
     assert spark.sql("SELECT SUM(key), SUM(part), SUM(v) FROM shop.cased").first() == (190, 10, 190)
     assert spark.table("shop.cased").columns == ["Key", "V", "Part"]
     join = spark.sql("SELECT a.v, b.v FROM shop.cased a JOIN shop.cased b ON a.key = b.kEy AND a.PART = b.part")
@@ -59,7 +59,7 @@ def test_columns_of_another_case(spark: SparkSession, catalog: FakeCatalog) -> N
 def test_odd_names_of_partitions_are_seen(name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
     """Spark passes over folders of some names; of ours, only those that begin with a dot, which the kind refuses."""
     add_table(catalog, "odd", spark.range(9).selectExpr("id AS k", f"id % 2 AS `{name}`"), ["k"], (name,))
-    register(spark, tables=["odd"], catalog=catalog)
+    show(spark, catalog)
     assert spark.sql(f"SELECT COUNT(*), SUM(`{name}`) FROM shop.odd").first() == (9, 4)
 
 
@@ -74,7 +74,7 @@ def test_lengths_are_checked(type_name: str, spark: SparkSession, catalog: FakeC
     load(spark.sql("SELECT * FROM VALUES ('a'), ('a  '), ('abc') AS t(k)"), "text", catalog=catalog)
     with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
         load(spark.sql("SELECT 'longer' AS k"), "text", catalog=catalog)
-    register(spark, tables=["text"], catalog=catalog)
+    show(spark, catalog)
     short = "a" if type_name == "varchar(3)" else "a  "
     assert sorted(row["k"] for row in spark.table("shop.text").collect()) == [short, "a  ", "abc"]
 
@@ -96,7 +96,7 @@ def test_rows_of_megabytes(spark: SparkSession, catalog: FakeCatalog) -> None:
     rows = spark.range(100).selectExpr("id AS k", f"REPEAT(CAST(id % 10 AS STRING), {4 * MEBIBYTE}) AS text")
     assert add_table(catalog, "huge", rows, ["k"]).rows == 100
     spark.conf.set("spark.sql.parquet.columnarReaderBatchSize", "4")
-    register(spark, tables=["huge"], catalog=catalog)
+    show(spark, catalog)
     assert spark.sql("SELECT SUM(LENGTH(text)) FROM shop.huge").first()[0] == 400 * MEBIBYTE
 
 
@@ -105,7 +105,7 @@ def test_many_partitions(spark: SparkSession, catalog: FakeCatalog, partitions: 
     """One writer at a time, however many partitions a load has."""
     rows = spark.range(2000).selectExpr("id % 7 AS k", f"CAST(id % {partitions} AS INT) AS p")
     assert add_table(catalog, "wide", rows, ["k"], ("p",)).partitions == partitions
-    register(spark, tables=["wide"], catalog=catalog)
+    show(spark, catalog)
     assert spark.sql("SELECT COUNT(*), COUNT(DISTINCT p) FROM shop.wide").first() == (2000, partitions)
 
 
@@ -118,7 +118,7 @@ def test_partitions_by_a_timestamp_mean_the_same_in_every_zone(spark: SparkSessi
     for zone in ("Europe/Berlin", "America/Los_Angeles", "UTC"):
         session = spark.newSession()
         session.conf.set("spark.sql.session.timeZone", zone)
-        register(session, tables=["events"], catalog=catalog)
+        show(session, catalog)
         found = session.sql("SELECT k, UNIX_MICROS(at) AS micros FROM shop.events").collect()
         assert sorted((row.k, row.micros) for row in found) == [
             (1, 1729987200123456), (2, 1729990800123456), (3, -62000000000000000), (4, 0), (5, None),

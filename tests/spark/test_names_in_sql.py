@@ -9,7 +9,6 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from colocation.spark import refresh, register
 from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
 
@@ -109,17 +108,3 @@ def test_names_that_no_object_can_have(session: SparkSession, named: ClusterTabl
     for name in ("_tmp", "größe", "a b", "items_"):
         with pytest.raises(AnalysisException, match=f"its name is '{name}'; allowed: ASCII letters, digits, _, -"):
             session.sql(f"CREATE TABLE {IN}.`{name}` (k BIGINT) {SALES}")
-
-
-def test_registered_tables_have_the_objects_name(session: SparkSession, named: ClusterTables) -> None:
-    """However the tables are named to register, and whatever SQL calls them."""
-    session.sql(f"CREATE TABLE {IN}.Web_Sales {SALES} AS SELECT 1L AS k")
-    session.sql(f"INSERT INTO {IN}.web_sales VALUES (2)")
-    found = register(session, NAMESPACE, snapshots={"web-sales": 1}, catalog=CATALOG)
-    assert {one.table: one.name for one in found}["web-sales"] == "name_d.web_sales"
-    assert values(session, "SELECT * FROM spark_catalog.name_d.web_sales") == [(1,)]
-    assert "web-sales" in [one.table for one in refresh(session)]
-    [one] = register(session, NAMESPACE, ["web_sales"], {"Web_Sales": 2}, catalog=CATALOG)
-    assert (one.table, one.snapshot_id) == ("web-sales", 2)
-    assert values(session, "SELECT count(*) FROM spark_catalog.name_d.web_sales") == [(2,)]
-    session.sql("DROP DATABASE spark_catalog.name_d CASCADE")

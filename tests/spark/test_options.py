@@ -320,21 +320,6 @@ def test_settings_of_the_session(session: SparkSession, table: str) -> None:
     assert found(session) == BEFORE
 
 
-def test_views_take_no_options(session: SparkSession, table: str) -> None:
-    """Spark drops them; of the views that `register` makes, those that choose rows are refused."""
-    session.sql("CREATE DATABASE IF NOT EXISTS spark_catalog.optional_views")
-    view = "spark_catalog.optional_views.rows"
-    session.sql(f"CREATE OR REPLACE VIEW {view} TBLPROPERTIES ('colocation.dev/table'='optional/rows') "
-                f"AS SELECT * FROM {table}")  # fmt: skip
-    session.sql("CREATE OR REPLACE VIEW spark_catalog.optional_views.other AS SELECT 1 AS k")
-    for options in ({"snapshot-id": "1"}, {"branch": "b"}):
-        with pytest.raises(Exception, match=r"view of ColocatedTable optional/rows.* read the table, .*optional\.rows"):
-            session.read.options(**options).table("optional_views.rows").collect()
-        assert session.read.options(**options).table("optional_views.other").count() == 1
-    assert session.read.option("compression", "zstd").table(view).count() == 2
-    session.sql("DROP DATABASE spark_catalog.optional_views CASCADE")
-
-
 @pytest.mark.parametrize("criteria", ["USING (p)", "ON {t}.p = s.p"])
 def test_replacing_by_the_rows_of_a_query(session: SparkSession, table: str, criteria: str) -> None:
     """Spark 4.3 parses it; no version does it for tables of catalogs, and none replaces the whole table."""

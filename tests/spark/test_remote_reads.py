@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from colocation.agent.read_requests import ReadRequests
 from colocation.model.names import table_directory
 from colocation.spark import count_exchanges, read_metrics
-from tests.spark.catalog_server import register
+from tests.spark.catalog_server import show
 from tests.spark.conftest import add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.spark.standalone import NODE_VARIABLE
@@ -26,7 +26,7 @@ def away(spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents) -> I
     """A session whose executors see no data root; stopped agents are started again in the end."""
     add_table(catalog, "orders", spark.range(600).selectExpr("id AS k", "id AS v"), ["k"])
     spark.conf.set("spark.colocation.dataRoot", "/nowhere")
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     yield spark
     for node in agents.roots:
         agents.start_if_stopped(node)
@@ -112,7 +112,7 @@ def test_files_that_executors_do_not_see_come_from_agents(
         folder = table_directory(seen.name, seen.uid)
         (tmp_path / node / "shop" / folder).symlink_to(root / "shop" / folder)
     spark.conf.set("spark.colocation.dataRoot", str(tmp_path / f"${{env.{NODE_VARIABLE}}}"))
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     mark = read_metrics(spark)
     query = spark.sql("SELECT count(*), sum(a.v - b.v) FROM shop.seen a JOIN shop.unseen b ON a.k = b.k")
     assert tuple(query.collect()[0]) == (600, 0)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.names import AGENTS_KEY
-from tests.spark.catalog_server import load, register
+from tests.spark.catalog_server import load, show
 from tests.spark.conftest import MAP, NODES, add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -78,10 +78,10 @@ def away(spark: SparkSession, agents: LoopbackAgents) -> Iterator[SparkSession]:
 
 @pytest.mark.parametrize("restart", [pytest.param(one_by_one, marks=pytest.mark.deep), one_by_one_elsewhere])
 def test_joins_go_on_while_agents_restart(away: SparkSession, agents: LoopbackAgents, restart: Restart) -> None:
-    """A session that registered its tables before answers every join, and rightly."""
+    """A session that began before answers every join, and rightly."""
     catalog = stable_group(agents)
     add_table(catalog, "orders", away.range(600).selectExpr("id AS k", "id AS v"), ["k"])
-    register(away, catalog=catalog)
+    show(away, catalog)
     joins = 0
     with restarting(restart, agents) as all_restarted:
         while joins < 3 or not all_restarted.is_set():
@@ -100,7 +100,7 @@ def test_loads_go_on_while_agents_restart(away: SparkSession, agents: LoopbackAg
             result = load(away.range(rows, rows + 60).selectExpr("id AS k"), "orders", catalog=catalog)
             rows, missing = rows + 60, missing + result.replicas_missing
     catalog.agents = dict(agents.urls)
-    register(away, catalog=catalog)
+    show(away, catalog)
     assert away.sql("SELECT count(DISTINCT k) FROM shop.orders").collect()[0][0] == rows
     assert missing == 0
 
@@ -109,7 +109,7 @@ def test_a_moment_without_any_agent_is_waited_for(away: SparkSession, agents: Lo
     """No replica of anything can be reached; joins and loads that begin then end well when the agents are back."""
     catalog = stable_group(agents)
     add_table(catalog, "orders", away.range(600).selectExpr("id AS k", "id AS v"), ["k"])
-    register(away, catalog=catalog)
+    show(away, catalog)
     more = away.range(600, 660).selectExpr("id AS k", "id AS v")
     for node in NODES:
         agents.stop(node)
@@ -143,7 +143,7 @@ def test_a_load_commits_with_a_node_away(impatient: SparkSession, agents: Loopba
     assert all(one.node not in MAP[one.bucket] and one.reason for one in result.substitutes)
     assert result.replicas_missing == len(buckets)
     assert two_copies_of_every_new_file(agents, catalog, result.snapshot_id)
-    register(impatient, catalog=catalog)
+    show(impatient, catalog)
     assert impatient.table("shop.orders").count() == 1200
 
 

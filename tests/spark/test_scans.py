@@ -13,7 +13,7 @@ from colocation.model.metrics import SPARK_METRICS
 from colocation.model.table_manifest import decode_manifest, manifest_path
 from colocation.spark import count_exchanges, read_metrics
 from tests.integration.control_plane import ControlPlane
-from tests.spark.catalog_server import load, register
+from tests.spark.catalog_server import load, show
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import BUCKETS, MAP, NODES, add_table
 from tests.spark.loopback import LoopbackAgents
@@ -142,12 +142,12 @@ def test_a_session_has_one_twin(session: SparkSession, application: SparkSession
     assert not first.equals(session._jsparkSession)
 
 
-def test_registered_tables_too(spark: SparkSession, catalog: FakeCatalog, foreign: Path) -> None:
-    """A partitioned table in the session catalog, in no group: a file per task, where it lies."""
+def test_a_table_without_buckets_too(spark: SparkSession, catalog: FakeCatalog, foreign: Path) -> None:
+    """A partitioned table whose joins are shuffled: a file per task, on a node that holds it."""
     before = foreign_tasks(spark, foreign)
     add_table(catalog, "orders", rows(spark), ["k"], ("dt",))
     spark.conf.set("spark.colocation.disableColocateJoin", "true")
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     assert spark.conf.get(MANAGED_PARTITIONS) == "true"
     found = splits(spark.table("shop.orders").select("v"))
     assert len(found) == BUCKETS * DAYS
@@ -207,7 +207,7 @@ def test_manifests_of_many_files(
         store_framed(catalog, agents, name)
         assert load(rows(spark, 300), name, catalog=catalog).replicas_missing == 0
         store_framed(catalog, agents, name)
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     mark = read_metrics(spark)
     query = spark.sql("SELECT count(*), sum(a.v - b.v) FROM shop.framed a JOIN shop.others b USING (k, dt)")
     assert tuple(query.collect()[0]) == (600, 0)

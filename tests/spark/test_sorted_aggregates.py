@@ -10,7 +10,7 @@ from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.spark import explain_json
 from tests.spark.conftest import NODES, add_table
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.sorted_tables import IN_ORDER, MERGED, TRUST, both_answers, load_events, registered
+from tests.spark.sorted_tables import IN_ORDER, MERGED, TRUST, both_answers, load_events, opened
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -46,10 +46,9 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
 )
 def shared(
     application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest
-) -> Iterator[SparkSession]:
+) -> SparkSession:
     """One session for all tests."""
-    yield registered(application.newSession(), tables, request.param)
-    application.sql("DROP DATABASE shop CASCADE")
+    return opened(application.newSession(), tables, request.param)
 
 
 @pytest.fixture

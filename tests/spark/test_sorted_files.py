@@ -1,14 +1,13 @@
 """Sorted files are trusted: no sort where a bucket's files give the order, and the answers that Spark's sorts give."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.conftest import MAP
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.sorted_tables import IN_ORDER, MERGED, both_answers, load_events, registered
+from tests.spark.sorted_tables import IN_ORDER, MERGED, both_answers, load_events, opened
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -25,10 +24,9 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
 )
 def session(
     application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest
-) -> Iterator[SparkSession]:
+) -> SparkSession:
     """One for all tests: what a test sets it takes back."""
-    yield registered(application.newSession(), tables, request.param)
-    application.sql("DROP DATABASE shop CASCADE")
+    return opened(application.newSession(), tables, request.param)
 
 
 @pytest.mark.parametrize(("left", "right", "on", "how"), [
@@ -99,10 +97,12 @@ def test_only_what_is_written_in_the_manifest_is_trusted(session: SparkSession, 
         "ca.file": session.conf.get("spark.colocation.caFile"),
     }.items():  # fmt: skip
         session.conf.set(f"fs.coloc.{key}", value)
-    session.sql("CREATE TABLE shop.claimed (k BIGINT, day INT, n BIGINT, word STRING, real DOUBLE) USING parquet "
+    claimed = "spark_catalog.default.claimed"
+    session.sql(f"CREATE TABLE {claimed} (k BIGINT, day INT, n BIGINT, word STRING, real DOUBLE) USING parquet "
                 f"CLUSTERED BY (k) SORTED BY (n) INTO 6 BUCKETS LOCATION '{location}'")  # fmt: skip
-    plan, found, expected = both_answers(session, "SELECT n FROM claimed SORT BY n")
+    plan, found, expected = both_answers(session, f"SELECT n FROM {claimed} SORT BY n")
     assert found == expected and "SortedBucketScan" not in plan
+    session.sql(f"DROP TABLE {claimed}")
 
 
 def test_rows_come_in_order_whatever_the_batches(session: SparkSession) -> None:

@@ -1,9 +1,8 @@
-"""Spark's side: load DataFrames into ColocatedTables, register them as Spark SQL tables, explain their joins."""
+"""Spark's side: load DataFrames into ColocatedTables, change these tables, explain their joins."""
 
 from .configuration import configure, jar_path, spark_conf
 from .explaining.explain import count_exchanges, explain, explain_json
-from .read.metrics import ReadMetrics, read_metrics
-from .read.registration import RegisteredTable, read_snapshot, refresh, register
+from .explaining.read_metrics import ReadMetrics, read_metrics
 from .write.loading import LoadResult, load
 from .write.maintenance import CompactionResult, DropResult, RollBackResult, compact, drop_partitions, roll_back
 
@@ -12,7 +11,6 @@ __all__ = [
     "DropResult",
     "LoadResult",
     "ReadMetrics",
-    "RegisteredTable",
     "RollBackResult",
     "compact",
     "configure",
@@ -23,9 +21,6 @@ __all__ = [
     "jar_path",
     "load",
     "read_metrics",
-    "read_snapshot",
-    "refresh",
-    "register",
     "roll_back",
     "spark_conf",
 ]

@@ -1,4 +1,4 @@
-"""Joins orders and lineitem again and again for some time, with tables that were registered once, at the beginning.
+"""Joins orders and lineitem again and again for some time, in one session.
 
 Arguments: seconds, and the folder where executors look for replicas: one that is not there makes every read remote.
 Prints one COLOCATION_RESULT line: the joins' different answers, how many joins there were, and the bytes from agents.
@@ -10,7 +10,7 @@ import time
 
 from pyspark.sql import SparkSession
 
-from colocation.spark import read_metrics, register
+from colocation.spark import read_metrics
 
 JOIN = "SELECT count(*), sum(l_orderkey - o_orderkey) FROM orders JOIN lineitem ON o_orderkey = l_orderkey"
 
@@ -19,8 +19,7 @@ def main(seconds: float, data_root: str) -> None:
     spark = SparkSession.builder.appName("restarts").getOrCreate()
     spark.conf.set("spark.colocation.dataRoot", data_root)
     namespace = spark.conf.get("spark.colocation.namespace")
-    register(spark, namespace)
-    spark.catalog.setCurrentDatabase(namespace)
+    spark.sql(f"USE colocation.`{namespace}`")
     ends_at, answers = time.monotonic() + seconds, []
     while time.monotonic() < ends_at:
         answers.append(tuple(spark.sql(JOIN).collect()[0]))

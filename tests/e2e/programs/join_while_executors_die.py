@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 from pyspark.sql import SparkSession
 
-from colocation.spark import count_exchanges, read_metrics, register
+from colocation.spark import count_exchanges, read_metrics
 
 JOIN = "SELECT count(*), max(l_shipmode) FROM orders JOIN lineitem ON o_orderkey = l_orderkey"
 DEADLINE_SECONDS = 120
@@ -57,8 +57,7 @@ def main(rounds: int) -> None:
     exchanges = 0
     for number in range(rounds):
         wait_for_executors(spark, lost)
-        register(spark, namespace)
-        spark.catalog.setCurrentDatabase(namespace)
+        spark.sql(f"USE colocation.`{namespace}`")
         rows = spark.sql(JOIN)
         rows.collect()
         exchanges += count_exchanges(rows)

@@ -1,4 +1,4 @@
-"""Uses the catalog as a user would: SQL alone, in a session that registers nothing.
+"""Uses the catalog as a user would: SQL alone.
 
 Prints one COLOCATION_RESULT line: the join's rows and verdicts, what a table is like that was made, written, compacted
 in part and dropped, and why another one was refused.

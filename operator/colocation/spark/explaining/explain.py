@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..read.metrics import read_metrics
+from .read_metrics import read_metrics
 from . import join_report
 from .join_report import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
 from .plan_reader import JavaObject, execution_of, is_final, read_plan

@@ -73,7 +73,6 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
       UnresolvedRelation relation = (UnresolvedRelation) relation(node);
       CaseInsensitiveStringMap given = relation.options();
       if (!OwnNames.isOurs(relation)) {
-        refuseOfView(relation);
         return node;
       }
       if (node instanceof InsertIntoStatement) {
@@ -89,16 +88,6 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
       UnresolvedRelation chosen = new UnresolvedRelation(relation.multipartIdentifier(), read, relation.isStreaming());
       return node instanceof RelationTimeTravel travel
           ? new RelationTimeTravel(chosen, travel.timestamp(), travel.version()) : chosen;
-    }
-
-    /** Spark drops the options of a view. */
-    private static void refuseOfView(UnresolvedRelation relation) {
-      if (KnownOptions.chooseRows(Way.READ, relation.options().keySet())) {
-        OwnNames.tableOfView(relation).ifPresent(table -> {
-          throw new ColocationException("InvalidOption: " + relation.name() + " is a view of ColocatedTable " + table
-              + ", and a view takes no options: read the table, <catalog>." + table.replace('/', '.')).unchecked();
-        });
-      }
     }
 
     private static LogicalPlan relation(LogicalPlan node) {

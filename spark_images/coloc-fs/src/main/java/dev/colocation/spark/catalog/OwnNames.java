@@ -3,25 +3,17 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.cluster.ColocationException;
 import java.lang.reflect.InvocationTargetException;
 import java.util.List;
-import java.util.Optional;
-import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
-import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
-import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.internal.SQLConf;
-import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Finds the names of a query that belong to a ColocationCatalog, before Spark resolves the tables. */
 final class OwnNames {
   private static final String CATALOG = "spark.sql.catalog.";
   private static final String SESSION_CATALOG = "spark_catalog";
-  /** Property of these views. */
-  private static final String MARK = "colocation.dev/table";
 
   private OwnNames() {}
 
@@ -71,26 +63,6 @@ final class OwnNames {
   private static boolean namesCatalog(SparkSession session, List<String> name) {
     String first = name.get(0);
     return name.size() > 1 && (first.equalsIgnoreCase(SESSION_CATALOG) || session.sessionState().conf().contains(CATALOG + first));
-  }
-
-  /**
-   * The table {@code <namespace>/<table>} that a view which {@code colocation.spark.register} made is of; empty for all other names.
-   */
-  static Optional<String> tableOfView(UnresolvedRelation relation) {
-    SparkSession session = SparkSession.active();
-    List<String> name = CollectionConverters.asJava(relation.multipartIdentifier());
-    boolean namesCatalog = name.size() > 2;
-    if (!(namesCatalog ? name.get(0) : current(session)).equalsIgnoreCase(SESSION_CATALOG) || name.size() > 3) {
-      return Optional.empty();
-    }
-    Option<String> database = name.size() == 1 ? Option.empty() : Option.apply(name.get(name.size() - 2));
-    try {
-      CatalogTable view = session.sessionState().catalog()
-          .getTableMetadata(new TableIdentifier(name.get(name.size() - 1), database));
-      return Optional.ofNullable(CollectionConverters.asJava(view.properties()).get(MARK));
-    } catch (NoSuchTableException | NoSuchNamespaceException absent) {
-      return Optional.empty();
-    }
   }
 
   private static String current(SparkSession session) {

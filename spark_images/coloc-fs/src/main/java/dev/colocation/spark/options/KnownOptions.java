@@ -69,11 +69,6 @@ public final class KnownOptions {
     return Optional.of("option '" + option.spelling(given) + "' is not taken by " + way.label() + ": " + instead);
   }
 
-  /** Whether some of them choose rows, or may do so in other formats. */
-  public static boolean chooseRows(Way way, Collection<String> given) {
-    return given.stream().anyMatch(name -> find(name).filter(option -> !option.passed().contains(way)).isPresent());
-  }
-
   /** What to log of the options that have no effect: each with the reason. */
   public static List<String> withoutEffect(Way way, Collection<String> given) {
     return given.stream().sorted()

@@ -1,6 +1,8 @@
-"""What a session sees of the tables over time: new and older snapshots, other groups, and what cannot be registered."""
+"""What a session sees of the tables over time: new and older snapshots, other groups, damaged tables."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -13,7 +15,7 @@ from colocation.model.group import ColocationGroupSpec
 from colocation.model.names import private_group_name
 from colocation.model.table import Column, TableSnapshot
 from colocation.spark import count_exchanges, explain, explain_json
-from tests.spark.catalog_server import load, read_snapshot, refresh, register
+from tests.spark.catalog_server import load, properties, show
 from tests.spark.conftest import BUCKETS, add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog, GroupObject
@@ -43,8 +45,8 @@ def catalog(loaded: FakeCatalog) -> FakeCatalog:
 
 @pytest.fixture
 def session(spark: SparkSession, catalog: FakeCatalog) -> SparkSession:
-    """A session with all tables registered."""
-    register(spark, catalog=catalog)
+    """A session in which ``shop.<table>`` is a table of the catalog."""
+    show(spark, catalog)
     return spark
 
 
@@ -52,7 +54,7 @@ def session(spark: SparkSession, catalog: FakeCatalog) -> SparkSession:
 def fragile(spark: SparkSession, catalog: FakeCatalog) -> SparkSession:
     """The same with files of ``lines`` that no other test reads."""
     add_table(catalog, "lines", spark.sql(keys(0, 120)), ["k"])
-    register(spark, catalog=catalog)
+    show(spark, catalog)
     return spark
 
 
@@ -60,78 +62,40 @@ def count(session: SparkSession, table: str) -> int:
     return session.table(f"shop.{table}").count()
 
 
-def test_refresh_shows_new_tables(session: SparkSession, catalog: FakeCatalog) -> None:
-    """And takes dropped ones away, without naming anything again. What was loaded is seen without it."""
+def test_loads_new_tables_and_drops_are_seen_at_once(session: SparkSession, catalog: FakeCatalog) -> None:
+    """Each query sees what the cluster has now."""
     load(session.sql(keys(150, 160)), "orders", catalog=catalog)
     add_table(catalog, "line-items", session.sql(keys(0, 7)), ["k"])
     del catalog.tables["lines"]
-    assert count(session, "orders") == 160
-    refreshed = {table.table: table.snapshot_id for table in refresh(session, catalog)}
-    assert refreshed == {"line-items": 1, "orders": 3}
     assert (count(session, "orders"), count(session, "line_items")) == (160, 7)
     assert not session.catalog.tableExists("shop.lines")
 
 
-def test_an_unchanged_table_is_left_alone(
-    session: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Registering again asks no agent and makes no view."""
-    statements: list[str] = []
-    run = SparkSession.sql
-    monkeypatch.setattr(SparkSession, "sql", lambda self, text, *more: (statements.append(text), run(self, text))[1])
-    catalog.agents = dict.fromkeys(catalog.agents, "https://127.0.0.1:1")
-    assert [table.registered for table in register(session, catalog=catalog)] == [True, True]
-    assert [text for text in statements if not text.startswith("SHOW ")] == []
-
-
-def test_sessions_of_one_application_do_not_deceive_each_other(
-    session: SparkSession, catalog: FakeCatalog
-) -> None:
-    """They share the tables' names: what another session made of one is made right again."""
-    register(session.newSession(), catalog=catalog, snapshots={"orders": 1}, tables=["orders"], namespace="shop")
-    assert count(session, "orders") == 100
-    refresh(session, catalog)
-    assert count(session, "orders") == 150
-
-
-def test_older_snapshots(session: SparkSession, catalog: FakeCatalog) -> None:
-    """An older snapshot is read beside the present one, and joined with it without a shuffle."""
-    old = read_snapshot(session, "orders", 1, catalog=catalog)
-    assert old.count() == 100
-    old.createTempView("old")
-    query = session.sql("SELECT count(*), count(b.k) FROM shop.orders a LEFT JOIN old b ON a.k = b.k")
+def test_older_snapshots(session: SparkSession) -> None:
+    """An older snapshot can be joined with the present one without a shuffle."""
+    query = session.sql(
+        "SELECT count(*), count(b.k) FROM shop.orders a LEFT JOIN shop.orders VERSION AS OF 1 b ON a.k = b.k"
+    )
     assert tuple(query.collect()[0]) == (150, 100)
     assert [join["colocate"] for join in explain_json(query)["joins"]] == [True]
-    register(session, catalog=catalog, snapshots={"orders": 1})
-    load(session.sql(keys(150, 160)), "orders", catalog=catalog)
-    refresh(session, catalog)
-    assert count(session, "orders") == 100
-    register(session, catalog=catalog)
-    assert count(session, "orders") == 160
 
 
-def test_a_snapshot_that_is_not_kept_is_refused(session: SparkSession, catalog: FakeCatalog) -> None:
+def test_a_snapshot_that_is_not_kept_is_refused(session: SparkSession) -> None:
     """The error lists the snapshots that there are."""
-    kept = r"keeps no snapshot 7; it keeps: 2 \(.*\), 1 \(.*\)\. .*retention"
-    with pytest.raises(AnalysisException, match=kept):
-        read_snapshot(session, "orders", 7, catalog=catalog)
-    with pytest.raises(AnalysisException, match=kept):
-        register(session, snapshots={"orders": 7}, catalog=catalog)
-    with pytest.raises(ValueError, match="snapshots are given of lines"):
-        register(session, tables=["orders"], snapshots={"lines": 1}, catalog=catalog)
+    with pytest.raises(AnalysisException, match=r"keeps no snapshot 7; it keeps: 2 \(.*\), 1 \(.*\)\. .*retention"):
+        session.sql("SELECT * FROM shop.orders VERSION AS OF 7")
 
 
-def test_one_table_does_not_hinder_the_others(session: SparkSession, catalog: FakeCatalog) -> None:
-    """A table whose manifest nobody has is in the answer with the reason, as every query of it says."""
+def test_a_table_without_a_manifest_does_not_hinder_the_others(session: SparkSession, catalog: FakeCatalog) -> None:
+    """No agent has its manifest: its properties and every query of it give that reason."""
     lost = TableSnapshot(id=3, manifest="sha256:" + "0" * 64, committed_at="2026-11-21T04:00:00Z")
     catalog.change("lines", snapshot=lost)
-    lines, orders = register(session, catalog=catalog)
-    assert (orders.registered, lines.registered) == (True, False)
-    assert re.search(r"manifest 0+ of table shop\.lines-\w+ is neither in", lines.reason)
+    lines = properties(session, "lines")
+    assert lines["readable"] == "false"
+    assert re.search(r"manifest 0+ of table shop\.lines-\w+ is neither in", lines["reason"])
     assert count(session, "orders") == 150
-    for ask in (lambda: count(session, "lines"), lambda: register(session, tables=["lines"], catalog=catalog)):
-        with pytest.raises(AnalysisException, match="is neither in"):
-            ask()
+    with pytest.raises(AnalysisException, match="is neither in"):
+        count(session, "lines")
 
 
 def test_a_group_of_another_namespace(session: SparkSession, catalog: FakeCatalog) -> None:
@@ -143,14 +107,16 @@ def test_a_group_of_another_namespace(session: SparkSession, catalog: FakeCatalo
         table = catalog.tables[name]
         spec = table.spec.model_copy(update={"colocate_with": "accounts/sales"})
         catalog.tables[name] = replace(table, spec=spec)
-    assert {table.group for table in register(session, catalog=catalog)} == {"accounts/sales"}
+    assert {properties(session, name)["group"] for name in ("orders", "lines")} == {"accounts/sales"}
     query = session.sql("SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
     assert query.collect()[0][0] == 120
     assert count_exchanges(query) == 0
     assert "colocate: true" in explain(query)
     catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", sales.spec, sales.status)
     refused = "NamespaceNotAllowed: group accounts/sales allows namespaces [], and this is namespace shop"
-    assert all(refused in table.reason and not table.colocated for table in refresh(session, catalog))
+    for name in ("orders", "lines"):
+        shown = properties(session, name)
+        assert refused in shown["reason"] and shown["colocate"] == "false"
     assert query.sparkSession.table("shop.orders").count() == 150
 
 
@@ -161,8 +127,8 @@ def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeC
     own = catalog.groups["sales"]
     private = private_group_name("lines", table.uid)
     catalog.groups[private] = replace(own, name=private)
-    [lines] = [table for table in register(session, catalog=catalog) if table.table == "lines"]
-    assert (lines.colocated, lines.group) == (False, "")
+    lines = properties(session, "lines")
+    assert (lines["colocate"], lines.get("group", "")) == ("false", "")
     query = session.sql("SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
     assert query.collect()[0][0] == 120
     apart = "colocation.shop.lines is in no group, colocation.shop.orders is in shop/sales"
@@ -175,20 +141,17 @@ def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: Fak
     columns = (Column(name="k", type="bigint"), Column(name="doubled", type="bigint", stored_as="v"),
                Column(name="note", type="string"))
     catalog.tables["orders"] = replace(table, spec=table.spec.model_copy(update={"columns": columns}))
-    register(session, catalog=catalog)
     query = session.sql("SELECT sum(doubled), count(note) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
     assert tuple(query.collect()[0]) == (120 * 119, 0)
     assert [join["colocate"] for join in explain_json(query)["joins"]] == [True]
-    register(session, catalog=catalog, snapshots={"orders": 1})
-    assert session.table("shop.orders").columns == ["k", "v"]
+    assert session.sql("SELECT * FROM shop.orders VERSION AS OF 1").columns == ["k", "v"]
 
 
 def test_files_of_other_buckets_than_the_group(session: SparkSession, catalog: FakeCatalog) -> None:
-    """A group that was made anew with other buckets: rows are read, but not bucket by bucket with the others."""
+    """A group that was created again with other buckets: rows are read, but not bucket by bucket with the others."""
     group = catalog.groups["sales"]
     wider = ColocationGroupSpec(bucket_key=("bigint",), buckets=2 * BUCKETS, replicas=2)
     catalog.add_group(wider, group.status)
-    register(session, catalog=catalog)
     query = session.sql("SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
     assert query.collect()[0][0] == 120
     assert f"the files have {BUCKETS} buckets, the group has {2 * BUCKETS}" in explain(query)
@@ -199,10 +162,11 @@ def test_statements_are_explained_without_running(session: SparkSession) -> None
     statement = "SELECT k, count(*) FROM shop.orders GROUP BY k"
     [aggregate] = explain_json(statement, session)["aggregates"]
     assert (aggregate["colocate"], aggregate["tables"]) == (True, ("colocation.shop.orders",))
-    session.sql("CREATE TABLE shop.copy (k BIGINT) USING parquet")
-    insert = "INSERT INTO shop.copy SELECT a.k FROM shop.orders a JOIN shop.lines b ON a.k = b.k"
+    session.sql("CREATE TABLE spark_catalog.default.copy (k BIGINT) USING parquet")
+    insert = "INSERT INTO spark_catalog.default.copy SELECT a.k FROM shop.orders a JOIN shop.lines b ON a.k = b.k"
     assert [join["colocate"] for join in explain_json(insert, session)["joins"]] == [True]
-    assert count(session, "copy") == 0
+    assert session.table("spark_catalog.default.copy").count() == 0
+    session.sql("DROP TABLE spark_catalog.default.copy")
 
 
 def test_cached_rows(session: SparkSession) -> None:
@@ -262,3 +226,16 @@ def test_damage_on_one_disk_changes_no_query(
     set_aside = {file.name for file in (root / ".quarantine" / "shop" / directory).glob("data/*.parquet")}
     assert set_aside <= {file.name for file in files}
     assert not any(file.exists() for file in files if file.name in set_aside)
+
+
+PLAIN = """
+from pyspark.sql import SparkSession
+from colocation.spark import explain
+explain(SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate().range(3))
+"""
+
+
+def test_explain_in_an_application_without_the_jar() -> None:
+    """The error says how to start it."""
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=False, timeout=400)
+    assert "RuntimeError: this application has no jar of the coloc:// file system: start its session" in done.stderr

@@ -1,1 +1,0 @@
-"""What sessions read: tables registered by name, their snapshots, and how many bytes came from where."""
