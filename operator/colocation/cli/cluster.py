@@ -19,8 +19,8 @@ from ..model.names import (
     config_map_of,
 )
 from ..model.reader_rules import Freshness
+from .connection import connect, namespace_of
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
-from .kubeconfig import connect, namespace_of
 
 Json = dict[str, Any]
 

@@ -1,12 +1,26 @@
-"""The commands' connection to the API server, which does not believe a refusal of a server that has just begun."""
+"""The connection to the API server: which cluster, as whom, and when a refusal can be believed.
 
+The cluster and the credentials come from the kubeconfig (with its credential plugins) or from the pod's account.
+"""
+
+import contextlib
+import errno
+import logging
+import shlex
+import threading
 import time
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
-from kubernetes import client
+import urllib3
+from kubernetes import client, config
+from kubernetes.config import kube_config
+from urllib3.exceptions import InsecureRequestWarning
+from yaml import YAMLError
 
 from .errors import CommandFailed
+from .terminal.output import tell
 
 REQUEST_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
@@ -72,3 +86,125 @@ class Connection(client.ApiClient):
         answer = super().call_api(*request, _request_timeout=REQUEST_SECONDS)
         answer.read()
         return int(answer.status)
+
+
+SILENCE_SECONDS = 5.0
+"""A credential plugin that takes longer is named: it may wait for the user to log in, or for ever."""
+
+_UNREADABLE = (OSError, UnicodeDecodeError, YAMLError, AttributeError, KeyError, TypeError, ValueError)
+"""What the client's library raises for a file that is no kubeconfig."""
+_NOT_FOUND = f"[Errno {errno.ENOENT}]"
+
+
+def connect(context: str | None) -> Connection:
+    """A client from the kubeconfig (``KUBECONFIG``), or from the pod that this runs in.
+
+    Raises:
+        ConfigException: neither is there, or the kubeconfig cannot be read.
+        CommandFailed: the kubeconfig's credential plugin gives no credentials.
+    """
+    settings = client.Configuration()
+    try:
+        _load(context, settings)
+    except config.ConfigException:
+        if context is not None:
+            raise
+        try:
+            config.load_incluster_config(client_configuration=settings)
+        except config.ConfigException:
+            _load(None, settings)
+    if not settings.verify_ssl:  # the kubeconfig says so, and kubectl does not repeat it with each request either
+        urllib3.disable_warnings(InsecureRequestWarning)
+    settings.retries = 1
+    return Connection(settings)
+
+
+def namespace_of(context: str | None) -> str | None:
+    """The namespace that a context of the kubeconfig names, which need not have a current one; None when it names none,
+    or there is no such context.
+    """
+    try:
+        merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+        chosen = kube_config.KubeConfigLoader(merged, active_context=context).current_context if merged else None
+    except (config.ConfigException, *_UNREADABLE):
+        return None
+    return cast("str | None", chosen["context"].get("namespace")) if chosen else None
+
+
+def _load(context: str | None, settings: client.Configuration) -> None:
+    """The client's library says of a missing entry which one it is; of a file that is no kubeconfig, nothing."""
+    files = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+    try:
+        merged = kube_config.KubeConfigMerger(files)
+        if merged.config is None:
+            raise config.ConfigException(f"{files} does not exist")
+        _check_context(merged.config, context, files)
+        loader = _Loader(
+            merged.config, active_context=context, config_base_path=None, config_persister=merged.save_changes
+        )
+        loader.load_and_set(settings)
+    except _UNREADABLE as error:
+        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise config.ConfigException(f"{files} cannot be read as a kubeconfig: {why}") from error
+
+
+def _check_context(merged: Any, context: str | None, files: str) -> None:
+    """Refuse the name of a context that is not there."""
+    names = [str(one["name"]) for one in merged.safe_get("contexts") or ()]
+    if context is not None and context not in names:
+        raise config.ConfigException(f"{files} has no context {context!r}; there are: {', '.join(names) or 'none'}")
+
+
+class _Loader(kube_config.KubeConfigLoader):
+    """The client's library, which only logs why a credential plugin failed, and goes on without credentials."""
+
+    def _load_from_exec_plugin(self) -> bool | None:
+        user: Any = self._user
+        plugin = user.safe_get("exec")
+        if not plugin:
+            return None
+        command = shlex.join(str(word) for word in (plugin.get("command") or "", *(plugin.get("args") or ())))
+        with _errors_of_the_library() as errors, _named_when_silent(command):
+            if super()._load_from_exec_plugin():
+                return True
+        raise CommandFailed(_failure(command, plugin.get("installHint"), errors))
+
+
+def _failure(command: str, install_hint: object, errors: list[str]) -> str:
+    """Which plugin failed, why, and what to do."""
+    said = " ".join(" ".join(errors).removeprefix("exec: ").split())
+    why, advice = f"failed: {said}", "run it by itself to see why, log in again, or choose another --context"
+    if said.startswith(_NOT_FOUND):
+        why, advice = "was not found", "install it, put its folder on PATH, or choose another --context"
+    hint = f"\n{str(install_hint).strip()}" if install_hint else ""
+    return f"the kubeconfig gets its credentials by `{command}`, which {why}; {advice}{hint}"
+
+
+@contextlib.contextmanager
+def _errors_of_the_library() -> Iterator[list[str]]:
+    """What it logs by the root logger, and nowhere else."""
+    messages: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        messages.append(record.getMessage())
+        return False
+
+    root = logging.getLogger()
+    root.addFilter(keep)
+    try:
+        yield messages
+    finally:
+        root.removeFilter(keep)
+
+
+@contextlib.contextmanager
+def _named_when_silent(command: str) -> Iterator[None]:
+    """A plugin may wait for somebody who logs in, so it is not ended; whoever waits is told for what."""
+    message = f"waiting for the kubeconfig's credentials: `{command}` has not answered yet; end it with Ctrl-C"
+    timer = threading.Timer(SILENCE_SECONDS, tell, (message,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

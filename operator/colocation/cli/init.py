@@ -8,8 +8,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
+from .connection import connect
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND
-from .kubeconfig import connect
 from .terminal.options import checked_name, context_option, output_option
 from .terminal.output import Format, write
 

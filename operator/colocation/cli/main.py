@@ -1,35 +1,84 @@
-"""The command's entry point. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+"""The command's entry point. Exit codes: 0 done, 1 failed, 2 wrong usage.
+
+A command's module is imported only when the command is run, completed or asked for its help.
+"""
+
+import io
+import sys
+from importlib import import_module
+from typing import Any
 
 import click
 
-from .commands import Commands, LateCommand
+
+class LateCommand(click.Command):
+    """A command's place in the list: its name and the first sentence of its help, until its module is needed."""
+
+    def __init__(self, name: str, module: str, first_sentence: str) -> None:
+        super().__init__(name, help=first_sentence)
+        self._module = module
+
+    def load(self) -> click.Command:
+        """The command itself."""
+        command: click.Command = getattr(import_module(self._module), str(self.name).replace("-", "_"))
+        return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command itself, which parses, completes and runs."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class Commands(click.Group):
+    """A group of commands that turns the errors of the layers below into messages, never into tracebacks."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command; what the terminal's encoding lacks is printed as an escape."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        return super().main(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            from .errors import failure_of  # here, since it knows the errors of libraries that take long to load
+
+            if failure := failure_of(error):
+                raise failure from error
+            raise
+
 
 COMMANDS = (
-    ("groups", "inspect.views", "List groups, whether they are stable, and why not."),
-    ("tables", "inspect.views", "List tables, their groups, and what is loaded."),
+    ("groups", "inspect.objects", "List groups, whether they are stable, and why not."),
+    ("tables", "inspect.objects", "List tables, their groups, and what is loaded."),
     ("nodes", "inspect.nodes", "List nodes: readiness, weight, replicas, disk."),
-    ("show", "inspect.views", "Show GROUP in full: map, replicas, conditions."),
-    ("events", "inspect.views", "List the events of GROUP, oldest first."),
-    ("plan", "inspect.planning", "Show what the operator would move, and why."),
-    ("snapshot", "inspect.planning", "Print the state that the operator plans from."),
+    ("show", "inspect.objects", "Show GROUP in full: map, replicas, conditions."),
+    ("events", "inspect.objects", "List the events of GROUP, oldest first."),
+    ("plan", "inspect.moves", "Show what the operator would move, and why."),
+    ("snapshot", "inspect.moves", "Print the state that the operator plans from."),
     ("drain", "inspect.nodes", "Move all replicas away from NODE."),
     ("undrain", "inspect.nodes", "Allow NODE to hold replicas again."),
     ("accept-disk", "inspect.nodes", "Accept DISK as the data disk of NODE."),
     ("doctor", "doctor.command", "Check the installation, and say what to do."),
     ("report", "doctor.report", "Collect what a bug report needs into one archive."),
-    ("advise", "inspect.advise", "Suggest buckets and replicas for a group."),
-    ("completion", "terminal.completion", "Print a completion script for SHELL."),
+    ("advise", "inspect.sizing", "Suggest buckets and replicas for a group."),
+    ("completion", "terminal.options", "Print a completion script for SHELL."),
     ("init", "init", "Prepare NAMESPACE for Spark and groups."),
-    ("submit", "jobs.submit", "Run a SparkApplication on the nodes of its group."),
-    ("load", "jobs.load", "Load rows into TABLE."),
-    ("compact", "jobs.compact", "Merge the files of TABLE into few sorted ones."),
-    ("drop-partitions", "jobs.drop_partitions", "Drop partitions of TABLE with all their rows."),
-    ("roll-back", "jobs.roll_back", "Make an older snapshot's rows the rows of TABLE again."),
+    ("submit", "jobs.launch", "Run a SparkApplication on the nodes of its group."),
+    ("load", "jobs.table_commands", "Load rows into TABLE."),
+    ("compact", "jobs.table_commands", "Merge the files of TABLE into few sorted ones."),
+    ("drop-partitions", "jobs.table_commands", "Drop partitions of TABLE with all their rows."),
+    ("roll-back", "jobs.table_commands", "Make an older snapshot's rows the rows of TABLE again."),
     ("recover", "recover.recover", "Bring a dropped table back from the recycle bin."),
     ("adopt", "recover.adopt", "Take over what the nodes hold after objects were lost."),
-    ("approve", "inspect.approve", "Approve the proposed moves of GROUP."),
-    ("sql", "jobs.sql", "Run a SQL statement in the cluster; print its rows."),
-    ("ui", "ui.command", "Show groups, nodes and tables live in the browser."),
+    ("approve", "inspect.moves", "Approve the proposed moves of GROUP."),
+    ("sql", "jobs.statement", "Run a SQL statement in the cluster; print its rows."),
+    ("ui", "ui.server", "Show groups, nodes and tables live in the browser."),
 )
 """Name, module and the first sentence of its help: `--help` and shells list them without loading any module."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from colocation.cli.doctor import facts
+from colocation.cli.doctor import command
 from colocation.model.names import AGENT_SIGNER_NAME, DATA_CLAIM, LEASE_NAME
 
 from .conftest import Render, one
@@ -185,8 +185,8 @@ def test_doctor_asks_for_what_the_role_that_it_names_grants(render: Render, monk
     """An account with that role may run the command: `adopt` sets a mark that only the operator and accounts which may
     update `colocatedtables/operator` are admitted to set.
     """
-    monkeypatch.setattr(facts.client, "AuthorizationV1Api", Reviews)
-    found = facts.gather_rights(None, "shop", "colocation-system")  # type: ignore[arg-type]
+    monkeypatch.setattr(command.client, "AuthorizationV1Api", Reviews)
+    found = command.gather_rights(None, "shop", "colocation-system")  # type: ignore[arg-type]
     asked = {one.used_by: (one.role, right) for one, right in zip(found, Reviews.asked, strict=True)}
     assert asked["`colocation adopt`"] == ("colocation-admin", ("colocation.dev", "colocatedtables/operator", "update"))
     roles = {item["metadata"]["name"]: rights(item) for item in render() if item["kind"] in ("Role", "ClusterRole")}

@@ -13,9 +13,9 @@ import pytest
 from kubernetes.config import kube_config
 from urllib3.exceptions import InsecureRequestWarning
 
-from colocation.cli import connection, kubeconfig
+from colocation.cli import connection
 from colocation.cli.cluster import Cluster
-from colocation.cli.doctor import facts
+from colocation.cli.doctor import command
 
 from .conftest import KUBECONFIG, Run, group_object
 
@@ -134,7 +134,7 @@ def test_a_refusal_by_a_server_that_is_ready_counts(
 def test_a_server_that_tells_nobody_is_waited_for_once(serve: Callable[[Starting], Starting]) -> None:
     """And not with every refusal of a long command or the page."""
     server = serve(Starting([REFUSED], [NO_ROLE_READ]))
-    connected = kubeconfig.connect(None)
+    connected = connection.connect(None)
     connected.wait_until_ready()
     server.asked.clear()
     connected.wait_until_ready()
@@ -162,7 +162,7 @@ def test_credentials_that_have_expired_are_said_so(run: Run, serve: Callable[[St
 def test_doctor_finds_no_right_missing_that_the_server_has_not_read(serve: Callable[[Starting], Starting]) -> None:
     """Its questions are answered with no, not refused."""
     serve(Starting([REFUSED, OK], [NOT_READY, OK]))
-    rights = facts.gather_rights(kubeconfig.connect(None), "shop", "colocation-system")
+    rights = command.gather_rights(connection.connect(None), "shop", "colocation-system")
     assert rights and all(right.allowed for right in rights)
 
 
@@ -203,7 +203,7 @@ def test_a_kubeconfig_that_does_not_verify_is_not_warned_about(
 ) -> None:
     """Its owner knows; two lines with each request would hide the answer."""
     asked: list[type[Warning]] = []
-    monkeypatch.setattr(kubeconfig.urllib3, "disable_warnings", asked.append)
+    monkeypatch.setattr(connection.urllib3, "disable_warnings", asked.append)
     for text, silenced in ((KUBECONFIG, []), (INSECURE, [InsecureRequestWarning])):
         file = tmp_path / "kubeconfig"
         file.write_text(text % 1)

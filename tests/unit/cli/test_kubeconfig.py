@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubernetes.config import kube_config
 
-from colocation.cli import kubeconfig
+from colocation.cli import connection
 
 from .conftest import Run
 
@@ -50,9 +50,9 @@ def test_the_namespace_is_that_of_the_chosen_context(folder: Path, current: str 
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": f"shop-{name}"}}
                      for name in ("one", "two")],
     }))  # fmt: skip
-    assert kubeconfig.namespace_of("two") == "shop-two"
-    assert kubeconfig.namespace_of(None) == ("shop-one" if current == "one" else None)
-    assert kubeconfig.namespace_of("three") is None
+    assert connection.namespace_of("two") == "shop-two"
+    assert connection.namespace_of(None) == ("shop-one" if current == "one" else None)
+    assert connection.namespace_of("three") is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_credential_plugin_that_hangs_is_named_meanwhile(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may wait for somebody who logs in, so it is not ended."""
-    monkeypatch.setattr(kubeconfig, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "SILENCE_SECONDS", 0.05)
     write_kubeconfig(folder)
     write_plugin(folder, f"sleep 1; echo '{json.dumps(CREDENTIAL)}'")
     done = run("groups")
@@ -117,5 +117,5 @@ def test_credentials_of_a_plugin_are_sent(folder: Path) -> None:
     """As the bearer token of each request."""
     write_kubeconfig(folder)
     write_plugin(folder, f"echo '{json.dumps(CREDENTIAL)}'")
-    connection = kubeconfig.connect(None)
-    assert connection.configuration.get_api_key_with_prefix("BearerToken") == "Bearer secret"
+    connected = connection.connect(None)
+    assert connected.configuration.get_api_key_with_prefix("BearerToken") == "Bearer secret"

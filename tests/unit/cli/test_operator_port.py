@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from colocation.cli import operator_port
+from colocation.cli import port_forward
 from colocation.cli.errors import CommandFailed
 
 
@@ -29,11 +29,11 @@ def pod(name: str, ready: bool, phase: str = "Running", deleting: bool = False, 
 def test_which_pod_is_asked(pods: list[Any], expected: str) -> None:
     """A pod that is not ready may still answer, and says what is wrong."""
     core: Any = Object(list_namespaced_pod=lambda namespace, label_selector: Object(items=pods))
-    assert operator_port._operator_pod(core, "colocation") == expected
+    assert port_forward._operator_pod(core, "colocation") == expected
 
 
 def test_no_operator_runs() -> None:
     """What to look at is said."""
     core: Any = Object(list_namespaced_pod=lambda namespace, label_selector: Object(items=[pod("a", False, "Pending")]))
     with pytest.raises(CommandFailed, match="no operator runs in namespace 'colocation'"):
-        operator_port._operator_pod(core, "colocation")
+        port_forward._operator_pod(core, "colocation")

@@ -12,8 +12,8 @@ import pytest
 from kubernetes import client
 from kubernetes.stream import ws_client
 
-from colocation.cli import pod_port
-from colocation.cli.pod_port import PodPort, PodUnreachable
+from colocation.cli import port_forward
+from colocation.cli.port_forward import PodPort, PodUnreachable
 from colocation.model.driver_output import chunk_path, new_token, token_digest
 from colocation.spark.jobs.result_server import ResultServer
 from tests.support.certificates import self_signed
@@ -42,7 +42,7 @@ def test_the_connection_is_kept_and_made_anew_after_a_failure(monkeypatch: pytes
     """A request whose connection broke fails; the next one has another."""
     with ResultServer(token_digest(TOKEN), port=0, hold_seconds=0.01) as server:
         forwards, port = Forwards(server.port), pod()
-        monkeypatch.setattr(pod_port, "open_forward", forwards)
+        monkeypatch.setattr(port_forward, "open_forward", forwards)
         assert [port.get(chunk_path(0), HEADERS) for _ in range(3)] == [(202, b"")] * 3
         assert len(forwards.made) == 1
         forwards.made[0].shutdown(socket.SHUT_RDWR)

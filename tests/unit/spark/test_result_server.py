@@ -9,8 +9,8 @@ import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colocation.cli.jobs.statement_result import StatementResult, Time
-from colocation.cli.pod_port import PodUnreachable
+from colocation.cli.jobs.statement_rows import StatementResult, Time
+from colocation.cli.port_forward import PodUnreachable
 from colocation.model.driver_output import (
     BadResult,
     ResultParser,

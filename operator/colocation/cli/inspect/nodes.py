@@ -1,21 +1,225 @@
-"""``nodes``, ``drain``, ``undrain``: the nodes that hold replicas."""
+"""``nodes``, ``drain``, ``undrain``, ``accept-disk``: the nodes that hold replicas.
 
+The operator leaves groups out of its snapshot that it cannot decide about: a spec or status that is not valid, an error
+of its own, a group without a map whose tables' files it still looks for. Nothing of such a group moves, so a drained
+node may keep its replicas; ``nodes`` and ``drain --wait`` name these groups.
+"""
+
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import click
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
+from ...model.conditions import Reason
+from ...model.group import BucketSequence, ColocationGroupStatus
 from ...model.names import ANNOTATION_ACCEPTED_DISK
+from ...model.salvage import salvage
 from ...model.snapshot import Node, Snapshot
 from ..cluster import Cluster
-from ..errors import CommandFailed
-from ..operator_port import fetch_snapshot
-from ..terminal.completed_names import complete_node
-from ..terminal.options import context_option, operator_namespace_option, output_option, timeout_option
-from ..terminal.output import Format, columns, size, write
-from ..terminal.watching import View, show_once_or_watch, watch_option
-from .draining import CLOCK, Remaining, remaining_on, wait_until_empty
-from .left_out import LeftOutGroup, left_out_groups
+from ..errors import HTTP_FORBIDDEN, CommandFailed, api_message, may_pass, said_by
+from ..port_forward import fetch_snapshot
+from ..terminal.live import Say, View, bar, moving_line, show_once_or_watch, watch_option
+from ..terminal.options import complete_node, context_option, operator_namespace_option, output_option, timeout_option
+from ..terminal.output import Format, columns, counted, size, write
+
+Json = dict[str, Any]
+MAX_GROUPS_TOLD = 3
+
+
+@dataclass(frozen=True)
+class LeftOutGroup:
+    """``name``: namespace/name. ``map``: None while nobody can say which nodes hold its files. ``why``: one line."""
+
+    name: str
+    map: BucketSequence | None
+    why: str
+
+    def may_be_on(self, node: str) -> bool:
+        """Whether the node holds replicas of it, as far as anybody knows."""
+        return self.map is None or any(node in nodes for nodes in self.map)
+
+    def said(self) -> str:
+        """For people."""
+        where = "; nobody knows yet which nodes hold its files" if self.map is None else ""
+        return f"nothing moves of group {self.name} ({self.why}){where}"
+
+
+def left_out_groups(cluster: Cluster, snapshot: Snapshot) -> tuple[LeftOutGroup, ...]:
+    """The groups of all namespaces that are not in the snapshot, which was taken before.
+
+    Raises:
+        CommandFailed: one may not list them.
+    """
+    try:
+        groups = cluster.all_groups()
+    except ApiException as error:
+        if error.status != HTTP_FORBIDDEN:
+            raise
+        raise CommandFailed(
+            "nobody can say whether all replicas are counted: the operator's snapshot leaves out groups that it cannot "
+            f"decide about, and they cannot be listed ({api_message(error)}); needed: list colocationgroups in all "
+            "namespaces, which is part of the ClusterRole colocation-admin (bind it by a ClusterRoleBinding)"
+        ) from error
+    return left_out_of(snapshot, groups)
+
+
+def left_out_of(snapshot: Snapshot, groups: Iterable[Json]) -> tuple[LeftOutGroup, ...]:
+    """Those of the groups that are not in the snapshot."""
+    planned = {(group.namespace, group.name) for group in snapshot.groups}
+    return tuple(
+        _left_out(group)
+        for group in groups
+        if (group["metadata"]["namespace"], group["metadata"]["name"]) not in planned
+    )
+
+
+def _left_out(group: Json) -> LeftOutGroup:
+    metadata = group["metadata"]
+    status, _ = salvage(ColocationGroupStatus, group.get("status"))
+    rows = status.backends_per_bucket_seq
+    has_unreadable_map = rows is None and bool((group.get("status") or {}).get("backendsPerBucketSeq"))
+    if rows is None and not has_unreadable_map and status.reason not in (None, Reason.RECOVERING):
+        rows = ()  # it never had a map, so no node was given files of it
+    return LeftOutGroup(f"{metadata['namespace']}/{metadata['name']}", rows, _why(metadata, status))
+
+
+def _why(metadata: Json, status: ColocationGroupStatus) -> str:
+    """What its conditions say of it, in the operator's words."""
+    if metadata.get("deletionTimestamp"):
+        return "it is being deleted"
+    said = next((one for one in status.conditions if one.status == "False" and one.message), None)
+    if said is None:
+        return f"the operator has not said why: colocation show {metadata['name']} -n {metadata['namespace']}"
+    return f"{said.reason}: {said.message}"
+
+
+def told(groups: Sequence[LeftOutGroup]) -> str:
+    """The first few for people, each with its reason; empty when there are none."""
+    parts = [group.said() for group in groups[:MAX_GROUPS_TOLD]]
+    if len(groups) > MAX_GROUPS_TOLD:
+        parts.append(f"and {len(groups) - MAX_GROUPS_TOLD} more groups like these")
+    return "; ".join(parts)
+
+
+INTERVAL_SECONDS = 2.0
+UNANSWERED_LOOKS_ALLOWED = 30
+"""So many looks in a row may fail for a passing reason (a restarting API server or operator)."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How waiting tells and passes time."""
+
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+CLOCK = Clock(time.monotonic, time.sleep)
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What a node still has to hand over: replicas of the maps, and their bytes less those that are copied already.
+
+    ``held_up``: groups that may be on the node, of which nothing moves. The bytes of theirs are not known.
+    ``is_seen``: whether the operator knows of the drain; before, it may still give the node replicas.
+    """
+
+    replicas: int
+    bytes: int
+    held_up: tuple[LeftOutGroup, ...] = ()
+    is_seen: bool = True
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the node may go."""
+        return not self.replicas and not self.held_up and self.is_seen
+
+    @property
+    def obstacles(self) -> str:
+        """What keeps the rest from going, after a semicolon; empty when nothing does."""
+        unseen = [] if self.is_seen else ["the operator has not seen the drain yet"]
+        held_up = [told(self.held_up)] if self.held_up else []
+        return "".join(f"; {one}" for one in (*unseen, *held_up))
+
+
+def remaining_on(snapshot: Snapshot, node: str, left_out: Sequence[LeftOutGroup] = ()) -> Remaining:
+    """The node's replicas in all groups' maps. ``left_out``: the groups that are not in the snapshot."""
+    replicas = unsent = 0
+    for group in snapshot.groups:
+        for bucket, nodes in enumerate(group.map or ()):
+            if node in nodes:
+                replicas += 1
+                unsent += group.bytes_of(bucket)
+    replicas += sum(node in nodes for group in left_out for nodes in group.map or ())
+    copied = sum(clone.bytes_done for clone in snapshot.clones if clone.source == node)
+    held_up = tuple(group for group in left_out if group.may_be_on(node))
+    is_seen = all(one.drain for one in snapshot.nodes if one.name == node)
+    return Remaining(replicas, max(0, unsent - copied), held_up, is_seen)
+
+
+def wait_until_empty(
+    look: Callable[[], Remaining], node: str, timeout_seconds: float | None, clock: Clock = CLOCK
+) -> None:
+    """Return when no group's map names the node. ``look``: what remains on it now.
+
+    Raises:
+        CommandFailed: it took longer, nobody waits any more, or the cluster does not answer; the drain goes on.
+    """
+    advice = f"the drain goes on: colocation nodes; take it back: colocation undrain {node}"
+    try:
+        with moving_line() as say:
+            _wait(look, node, timeout_seconds, clock, say)
+    except KeyboardInterrupt:
+        raise CommandFailed(f"interrupted; {advice}") from None
+    except (ApiException, HTTPError, CommandFailed) as error:
+        raise CommandFailed(f"{said_by(error)}; {advice}") from error
+
+
+def _wait(
+    look: Callable[[], Remaining], node: str, timeout_seconds: float | None, clock: Clock, say: Say
+) -> None:
+    begun, first, unanswered = clock.now(), None, 0
+    while True:
+        try:
+            left = look()
+        except (ApiException, HTTPError, CommandFailed) as error:
+            unanswered += 1
+            if unanswered > UNANSWERED_LOOKS_ALLOWED or not may_pass(error):
+                raise
+            elapsed = clock.now() - begun
+            problem = f"it is not known what node {node} still holds: {said_by(error)}"
+            shown = f"{problem}; asking again"
+        else:
+            if left.is_nothing:
+                return
+            unanswered, first, elapsed = 0, first or left, clock.now() - begun
+            problem = _still_held(node, left, elapsed)
+            shown = describe(first, left, elapsed)
+        if timeout_seconds is not None and elapsed >= timeout_seconds:
+            raise CommandFailed(problem)
+        say(shown, "")
+        clock.sleep(INTERVAL_SECONDS)
+
+
+def _still_held(node: str, left: Remaining, elapsed_seconds: float) -> str:
+    return f"node {node} still holds {counted(left.replicas, 'replica')} after {elapsed_seconds:.0f} s{left.obstacles}"
+
+
+def describe(first: Remaining, left: Remaining, elapsed_seconds: float) -> str:
+    """How far a drain is: a bar, replicas, bytes, the rate since it began to be watched, and what holds it up."""
+    sent = max(0, first.bytes - left.bytes)
+    share = sent / first.bytes if first.bytes else 1 - left.replicas / max(1, first.replicas)
+    rate = f", {size(sent / elapsed_seconds)}/s" if elapsed_seconds > 0 and sent else ""
+    return (
+        f"{bar(share)} {left.replicas} of {counted(first.replicas, 'replica')} left, "
+        f"{size(sent)} of {size(first.bytes)} copied{rate}{left.obstacles}"
+    )
 
 
 @click.command()

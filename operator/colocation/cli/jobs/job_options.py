@@ -12,8 +12,7 @@ from ...submit.jobs import empty_base
 from ...submit.kinds import APACHE, KUBEFLOW, ApplicationKind
 from ...submit.overrides import Overrides, override
 from ..cluster import Cluster
-from ..terminal.input_files import read_manifest
-from ..terminal.options import Decorator, bundle
+from ..terminal.options import Decorator, bundle, read_manifest
 
 Operator = Literal["kubeflow", "apache"]
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

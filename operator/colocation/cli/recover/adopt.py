@@ -16,7 +16,7 @@ from ...model.table import ColocatedTableSpec, ColocatedTableStatus, retained_hi
 from ...reconcile.adoption import AdoptionStep, Does, adoption_steps, replicas_of
 from ..cluster import Cluster
 from ..errors import HTTP_CONFLICT, CommandFailed, said_by
-from ..operator_port import fetch_folders
+from ..port_forward import fetch_folders
 from ..terminal.options import Seconds, Target, cluster_options, operator_namespace_option, output_option
 from ..terminal.output import Format, columns, counted, size, write
 

@@ -17,11 +17,10 @@ from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus, TableSnapshot
 from ..cluster import Cluster, SeenGroups
 from ..errors import CommandFailed
-from ..inspect.views import members_in, recycled_in
-from ..terminal.completed_names import complete_table
-from ..terminal.options import Seconds, Target, cluster_options, output_option
+from ..inspect.objects import members_in, recycled_in
+from ..terminal.live import warn
+from ..terminal.options import Seconds, Target, cluster_options, complete_table, output_option
 from ..terminal.output import Format, counted, size, tell, write
-from ..terminal.watching import warn
 
 POLL_SECONDS = 0.5
 SETTLED_SECONDS = 5.0

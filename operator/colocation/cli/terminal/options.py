@@ -1,14 +1,22 @@
-"""Options that several commands share, each set handed to the command as one value."""
+"""Options that several commands share, completion of names, and input files."""
 
 import functools
 import math
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+import yaml
+from click.shell_completion import CompletionItem, get_completion_class
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+from urllib3.exceptions import HTTPError
 
-from ..cluster import Cluster
+from ..cluster import Cluster, Json
+from ..errors import CommandFailed, WrongUsage
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -124,3 +132,93 @@ cluster_options: Decorator = bundle(
     context_option,
 )
 """``-n/--namespace`` and ``--context`` as one ``target: Target``."""
+
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def names_of(list_objects: Callable[[Cluster], list[Json]]) -> Complete:
+    """Completes an argument by the names of objects of the namespace and context that the line says so far."""
+
+    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            cluster = Cluster(context.params.get("context"), context.params.get("namespace"))
+            found = list_objects(cluster)
+        except (ApiException, CommandFailed, ConfigException, HTTPError):
+            return []  # a shell has no place for the error; the command itself will say it
+        names = (str(item["metadata"]["name"]) for item in found)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+complete_group = names_of(lambda cluster: cluster.groups())
+complete_table = names_of(lambda cluster: cluster.tables())
+complete_node = names_of(lambda cluster: cluster.nodes())
+
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_COLOCATION_COMPLETE"
+INSTALL = {
+    "bash": 'echo \'source <(colocation completion bash)\' >> ~/.bashrc',
+    "zsh": "echo 'source <(colocation completion zsh)' >> ~/.zshrc",
+    "fish": "colocation completion fish > ~/.config/fish/completions/colocation.fish",
+}
+
+
+@click.command(epilog="To install it: " + "; ".join(f"{shell}: {words}" for shell, words in INSTALL.items()))
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a completion script for SHELL.
+
+    The script asks the API server for the names of groups, tables and nodes. If it does not answer, no names are
+    offered.
+    """
+    made = get_completion_class(shell)
+    assert made, "click knows the shells that are allowed"
+    click.echo(made(context.find_root().command, {}, "colocation", VARIABLE).source())
+
+
+A_MANIFEST = "a file with a SparkApplication"
+
+
+def read_text(file: str, wanted: str) -> str:
+    """The text of a file; ``-`` reads standard input. ``wanted``: what to name instead, for the message.
+
+    Raises:
+        WrongUsage: no such file, a folder, or no text.
+    """
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise WrongUsage(f"{file} cannot be read: {error.strerror}; name {wanted}") from error
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start}: {error.reason}"
+        raise WrongUsage(f"{shown(file)} is not UTF-8 text ({where}); name {wanted}") from error
+
+
+def shown(file: str) -> str:
+    """How messages name the input."""
+    return "standard input" if file == "-" else file
+
+
+def read_manifest(file: str) -> dict[str, Any]:
+    """The one object in a YAML or JSON file; ``-`` reads standard input.
+
+    Raises:
+        WrongUsage: no such file, no YAML, or not exactly one object.
+    """
+    text, name = read_text(file, A_MANIFEST), shown(file)
+    try:
+        documents = [item for item in yaml.safe_load_all(text) if item is not None]
+    except yaml.YAMLError as error:
+        raise WrongUsage(f"{name} is not YAML: {error}") from error
+    except RecursionError as error:
+        raise WrongUsage(f"{name} is nested too deeply; name {A_MANIFEST}") from error
+    if len(documents) != 1:
+        raise WrongUsage(f"{name} holds {len(documents)} documents; allowed: exactly one, the SparkApplication")
+    if not isinstance(documents[0], dict):
+        kind = type(documents[0]).__name__
+        raise WrongUsage(f"{name} holds a YAML {kind}; allowed: a mapping, the SparkApplication")
+    return documents[0]

@@ -13,8 +13,8 @@ from ...model.snapshot import Snapshot
 from ...planner import preview
 from ..cluster import Cluster
 from ..errors import HTTP_FORBIDDEN, CommandFailed
-from ..inspect.views import verdict_freshness
-from ..operator_port import fetch_snapshot
+from ..inspect.objects import verdict_freshness
+from ..port_forward import fetch_snapshot
 from .content import Findings
 
 LEAST_SECONDS = 2.0

@@ -12,8 +12,7 @@ from ...model.reader_rules import CURRENT, Freshness
 from ...model.salvage import salvage
 from ...model.snapshot import Snapshot
 from ...model.table import ColocatedTableStatus
-from .matrix import Row, matrix_of, natural_order
-from .node_states import node_state
+from .matrix import Row, matrix_of, natural_order, node_state
 
 Json = dict[str, Any]
 GroupKey = tuple[str, str]

@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from .read_metrics import read_metrics
 from . import join_report
 from .join_report import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
 from .plan_reader import JavaObject, execution_of, is_final, read_plan
+from .read_metrics import read_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from kubernetes.client import Configuration
 
 from colocation.cli.connection import Connection
 from colocation.cli.doctor import command
-from colocation.cli.doctor import facts as doctor_facts
+from colocation.cli.doctor import command as doctor_facts
 from colocation.cli.doctor.checks import CHECKS, Facts, Pod, Right, Webhook, diagnose
 from colocation.model.snapshot import Snapshot
 

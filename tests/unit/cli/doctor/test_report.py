@@ -9,8 +9,7 @@ import pytest
 from kubernetes.client import ApiException
 
 from colocation.cli.doctor import report
-from colocation.cli.doctor.redaction import redact_object, redact_text
-from colocation.cli.doctor.report import Source
+from colocation.cli.doctor.report import Source, redact_object, redact_text
 
 from ..conftest import FakeCluster, Run
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from colocation.cli.inspect.plan_text import render_plan
+from colocation.cli.inspect.moves import render_plan
 from colocation.model.group import ProposedMove, awaiting_message, make_proposal
 from colocation.model.names import ANNOTATION_APPROVED_PROPOSAL
 from colocation.planner import preview

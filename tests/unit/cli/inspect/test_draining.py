@@ -8,10 +8,9 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
 from colocation.cli.errors import CommandFailed
-from colocation.cli.inspect import draining, nodes
-from colocation.cli.inspect.draining import Clock, Remaining, describe, remaining_on
-from colocation.cli.inspect.left_out import left_out_of
-from colocation.cli.pod_port import PodUnreachable
+from colocation.cli.inspect import nodes
+from colocation.cli.inspect.nodes import Clock, Remaining, describe, left_out_of, remaining_on
+from colocation.cli.port_forward import PodUnreachable
 from colocation.model.snapshot import Snapshot
 
 from ..conftest import FakeCluster, Run, group_object
@@ -98,7 +97,7 @@ def test_a_timeout_without_wait_is_wrong_usage(run: Run, cluster: FakeCluster) -
     """Nothing is drained."""
     done = run("drain", "node-1", "--timeout", "10")
     assert (done.exit_code, cluster.drained) == (2, {})
-    assert draining.INTERVAL_SECONDS < 10
+    assert nodes.INTERVAL_SECONDS < 10
 
 
 def said(reason: str, message: str) -> list[dict[str, str]]:
@@ -260,6 +259,6 @@ def test_nodes_count_replicas_of_groups_that_are_left_out(
 def test_many_left_out_groups_are_told_in_a_line() -> None:
     """The first three, and how many more."""
     groups = [left_out() for _ in range(5)]
-    told = draining.told(left_out_of(snapshot(0), groups))
+    told = nodes.told(left_out_of(snapshot(0), groups))
     assert told.count("lake/broken") == 3
     assert told.endswith("; and 2 more groups like these")

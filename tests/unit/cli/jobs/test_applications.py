@@ -10,7 +10,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from colocation.cli.jobs import applications
+from colocation.cli.jobs import launch
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from colocation.model.reader_rules import Freshness
 from colocation.submit.obstacles import obstacle
@@ -40,7 +40,7 @@ def kubeflow(monkeypatch: pytest.MonkeyPatch) -> Kubeflow:
     def installed(state: str = "COMPLETED", result: dict[str, Any] | None = None, log: str = "") -> FakeApplications:
         text = log if result is None else f"{log}\nCOLOCATION_RESULT {json.dumps(result)}\n"
         fake = FakeApplications([state], log=text, error_message="driver container failed")
-        monkeypatch.setattr(applications, "KubernetesApplications", lambda connection, kind: fake)
+        monkeypatch.setattr(launch, "KubernetesApplications", lambda connection, kind: fake)
         return fake
 
     return installed
@@ -52,7 +52,7 @@ def test_an_application_that_cannot_run_is_deleted(
 ) -> None:
     """Else it would run later, when the Secret is there and the load has been repeated."""
     created, time = kubeflow(), VirtualTime()
-    monkeypatch.setattr(applications, "time", SimpleNamespace(monotonic=time.clock, sleep=time.sleep))
+    monkeypatch.setattr(launch, "time", SimpleNamespace(monotonic=time.clock, sleep=time.sleep))
     waits = ApplicationStatus(state="SUBMITTED", phase="running", has_executors=True)
     created.play(waits.with_obstacle(obstacle('CreateContainerConfigError: secret "lake" not found', "shop")))
     if refusal:
@@ -236,7 +236,7 @@ def test_an_interrupted_wait_leaves_the_application(
     def interrupt(steps: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(applications, "follow", interrupt)
+    monkeypatch.setattr(launch, "follow", interrupt)
     done = run("submit", "-f", "-", stdin=manifest())
     assert done.exit_code == 1
     assert "interrupted; SparkApplication report goes on" in done.stderr

@@ -2,7 +2,7 @@
 
 import pytest
 
-from colocation.cli.jobs.progress import follow
+from colocation.cli.jobs.launch import follow
 from colocation.model.driver_output import WriteProgress
 from colocation.submit.run import Progress
 

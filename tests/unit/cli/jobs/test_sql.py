@@ -10,8 +10,8 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
 from colocation.cli.errors import CommandFailed
-from colocation.cli.jobs import applications, sql, statement_result
-from colocation.cli.pod_port import PodUnreachable
+from colocation.cli.jobs import launch, statement, statement_rows
+from colocation.cli.port_forward import PodUnreachable
 from colocation.model.driver_output import columns_line, row_line, summary_line, token_digest
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
 
@@ -69,9 +69,9 @@ def driver(monkeypatch: pytest.MonkeyPatch, port: FakePort) -> Driver:
     def installed(answers: Sequence[Answer], *states: Step, log: str = "") -> FakeApplications:
         fake, time = FakeApplications(states or ["RUNNING"], log=log), VirtualTime()
         port.answers = list(answers)
-        monkeypatch.setattr(applications, "KubernetesApplications", lambda connection, kind: fake)
-        monkeypatch.setattr(sql, "PodPort", lambda connection, namespace, pod, number: port.pods.append(pod) or port)
-        monkeypatch.setattr(sql, "TIME", statement_result.Time(time.clock, time.sleep))
+        monkeypatch.setattr(launch, "KubernetesApplications", lambda connection, kind: fake)
+        monkeypatch.setattr(statement, "PodPort", lambda connection, namespace, pod, _: port.pods.append(pod) or port)
+        monkeypatch.setattr(statement, "TIME", statement_rows.Time(time.clock, time.sleep))
         return fake
 
     return installed

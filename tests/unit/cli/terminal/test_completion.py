@@ -8,17 +8,17 @@ from click.shell_completion import get_completion_class
 from kubernetes.client import ApiException
 
 from colocation.cli.main import main
-from colocation.cli.terminal import completed_names, completion
+from colocation.cli.terminal import options
 
 from ..conftest import FakeCluster, Run
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", options.SHELLS)
 def test_a_script_for_each_shell(run: Run, shell: str) -> None:
     """It asks the command itself; bash, which is everywhere here, parses its own."""
     done = run("completion", shell)
     assert done.exit_code == 0
-    assert completion.VARIABLE in done.stdout
+    assert options.VARIABLE in done.stdout
     if shell == "bash":
         bash = shutil.which("bash")
         assert bash
@@ -28,7 +28,7 @@ def test_a_script_for_each_shell(run: Run, shell: str) -> None:
 def completions(words: list[str], incomplete: str) -> list[str]:
     made = get_completion_class("bash")
     assert made
-    offered = made(main, {}, "colocation", completion.VARIABLE).get_completions(words, incomplete)
+    offered = made(main, {}, "colocation", options.VARIABLE).get_completions(words, incomplete)
     return [item.value for item in offered]
 
 
@@ -47,7 +47,7 @@ def test_what_is_offered(
     monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster, words: list[str], incomplete: str, offered: list[str]
 ) -> None:
     """Commands and options by themselves, names by the namespace."""
-    monkeypatch.setattr(completed_names, "Cluster", lambda context, namespace: cluster)
+    monkeypatch.setattr(options, "Cluster", lambda context, namespace: cluster)
     assert completions(words, incomplete) == offered
 
 
@@ -58,5 +58,5 @@ def test_a_cluster_that_does_not_answer_offers_nothing(monkeypatch: pytest.Monke
         raise ApiException(status=401)
 
     monkeypatch.setattr(cluster, "groups", refuse)
-    monkeypatch.setattr(completed_names, "Cluster", lambda context, namespace: cluster)
+    monkeypatch.setattr(options, "Cluster", lambda context, namespace: cluster)
     assert completions(["show"], "") == []

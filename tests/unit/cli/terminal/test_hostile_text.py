@@ -3,9 +3,8 @@
 import pytest
 
 from colocation.cli.errors import CommandFailed
-from colocation.cli.terminal.moving_line import moving_line
+from colocation.cli.terminal.live import moving_line, warn
 from colocation.cli.terminal.output import columns, tell, write
-from colocation.cli.terminal.watching import warn
 
 from ..conftest import FakeCluster, Run
 

@@ -6,7 +6,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from colocation.cli.errors import CommandFailed
-from colocation.cli.terminal import watching
+from colocation.cli.terminal import live
 
 from ..conftest import FakeCluster, Run, group_object, table_object
 
@@ -47,12 +47,12 @@ def three_looks(monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster) -> None:
             cluster.groups()[0]["status"]["stable"] = False
         else:
             return
-        monkeypatch.setattr(watching.time, "sleep", interrupt)
+        monkeypatch.setattr(live.time, "sleep", interrupt)
 
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching.time, "sleep", sleep)
+    monkeypatch.setattr(live.time, "sleep", sleep)
 
 
 def test_watch_prints_what_changed(run: Run, three_looks: None) -> None:
@@ -84,7 +84,7 @@ def test_watch_outlasts_a_restart(run: Run, cluster: FakeCluster, monkeypatch: p
         return answer
 
     monkeypatch.setattr(cluster, "groups", groups)
-    monkeypatch.setattr(watching.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(live.time, "sleep", lambda seconds: None)
     done = run("groups", "--watch")
     assert done.exit_code == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["NAME", "sales"] * 2

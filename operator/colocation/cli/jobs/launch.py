@@ -1,9 +1,9 @@
-"""What ``submit``, ``load`` and ``sql`` have in common: prepare for a group, create, wait, report."""
+"""Prepares, creates and follows a Spark application for ``submit``, ``load`` and ``sql``; the command ``submit``."""
 
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +14,80 @@ from urllib3.exceptions import HTTPError
 
 from ...model.base import Frozen
 from ...model.names import config_map_of, group_key
-from ...submit import Decision, GroupView, PreparedApplication, prepare
+from ...submit import Decision, GroupView, ManifestError, PreparedApplication, group_label, prepare
 from ...submit.applications import Applications, KubernetesApplications
 from ...submit.direct import DirectSubmission, direct_submission, driver_job
 from ...submit.direct_client import DirectApplications
-from ...submit.run import RESULT_MARK, Outcome, Stuck, create, outcome, watch
+from ...submit.overrides import Overrides, override
+from ...submit.run import RESULT_MARK, Outcome, Progress, Stuck, create, find_error, outcome, watch
 from ..cluster import Cluster
 from ..errors import CommandFailed, said_by
-from ..terminal.options import bundle, timeout_option
-from ..terminal.output import tell
-from .progress import follow
+from ..terminal.live import bar, moving_line, warn
+from ..terminal.options import Target, bundle, cluster_options, output_option, read_manifest, timeout_option
+from ..terminal.output import Format, counted, size, tell, write
+from .job_options import override_options
+
+HINT_AFTER_SECONDS = 30.0
+MAX_ERROR_CHARACTERS = 300
+
+
+def follow(steps: Iterable[Progress]) -> Progress | None:
+    """Consume the steps and show them. Returns the last one; None when there was none."""
+    rate, last = Rate(), None
+    with moving_line() as say:
+        for step in steps:
+            say(describe(step), f"{amounts(step, rate)} ({step.elapsed_seconds:.0f} s)")
+            last = step
+    return last
+
+
+class Rate:
+    """Bytes a second since the first of them were seen."""
+
+    def __init__(self) -> None:
+        self._first: tuple[str, int, float] | None = None
+
+    def of(self, phase: str, count: int, now_seconds: float) -> float | None:
+        """``count`` bytes so far in a phase; None while there is nothing to compare with."""
+        if self._first is None or self._first[0] != phase:
+            self._first = (phase, count, now_seconds)
+        _, before, since = self._first
+        return (count - before) / (now_seconds - since) if now_seconds > since and count > before else None
+
+
+def describe(step: Progress) -> str:
+    """An application's state for people."""
+    if not step.state:
+        hint = ""
+        if step.elapsed_seconds > HINT_AFTER_SECONDS:
+            hint = "; does it run, and watch this namespace?"
+        return f"{step.name}: waiting for {step.runner}{hint}"
+    executors = ""
+    if step.state.lower().startswith("running"):
+        wanted, running = step.executors_wanted, step.executors_running
+        of_them = counted(running, "executor") if wanted is None else f"{running} of {counted(wanted, 'executor')}"
+        executors = f", {of_them}"
+    write = f", {step.write.phase} {bar(step.write.share)}" if step.write else ""
+    return f"{step.name}: {step.state}{executors}{write}{_trouble(step)}"
+
+
+def _trouble(step: Progress) -> str:
+    """Why an attempt failed, after which another one may follow; of spark-submit's whole output the exception."""
+    error = " ".join((find_error(step.error) or step.error).split())
+    return f": {error[:MAX_ERROR_CHARACTERS]}" if error else ""
+
+
+def amounts(step: Progress, rate: Rate) -> str:
+    """What stands beside a write's bar: tasks or rows, bytes and their rate."""
+    write = step.write
+    if write is None:
+        return ""
+    speed = rate.of(write.phase, write.bytes, step.elapsed_seconds)
+    per_second = f", {size(speed)}/s" if speed else ""
+    if write.phase == "reading":
+        return f" {write.tasks_done} of {write.tasks} tasks, {size(write.bytes)} read{per_second}"
+    return f" {write.rows_done:,} of {write.rows:,} rows, {size(write.bytes)} written{per_second}"
+
 
 GENERATED_BYTES = 3
 """Of a generated name's end: six hexadecimal digits."""
@@ -240,3 +304,47 @@ def report_failure(ended: Outcome) -> None:
         problem = ended.log_problem or "its driver left no log"
         where = f"{problem}. More: kubectl describe {ended.reference} -n {ended.namespace}"
     raise CommandFailed(f"{ended.what} {ended.name} is {ended.state}: {cause}; {where}")
+
+
+@click.command()
+@click.option("-f", "--file", required=True, metavar="FILE",
+              help="SparkApplication with the label colocation.dev/group; - reads standard input.")  # fmt: skip
+@override_options
+@run_options
+@cluster_options
+@output_option
+def submit(file: str, overrides: Overrides, options: RunOptions, target: Target, output: Format) -> None:
+    """Run a SparkApplication on the nodes of its group.
+
+    FILE holds a SparkApplication of Kubeflow's or Apache's Spark operator, or Kubeflow's ScheduledSparkApplication. The
+    command adds affinity, spreading, the data mount, a token and configuration to it; a manifest that contradicts them
+    is refused. It prints whether joins of the group are colocated, waits for the end, and prints the driver's result. A
+    schedule is created, not waited for.
+    """
+    application = read_manifest(file)
+    override(application, overrides)
+    group_name = group_label(application)
+    cluster = Target(target.context, choose_namespace(application, target.namespace)).open()
+    finished = run(cluster, application, group_view(cluster, group_name), options, announce=output == "text")
+    if options.dry_run:
+        return
+    if output != "text":
+        write(finished.to_report(), "", output)
+    elif finished.outcome:
+        tell(f"{finished.outcome.what.lower()} {finished.outcome.name}: {finished.outcome.state}")
+        print_result(finished.outcome.result)
+    ended = finished.outcome
+    if ended and ended.result is None and ended.log_problem:
+        warn([missing_result(ended)])
+
+
+def choose_namespace(application: dict[str, Any], given: str | None) -> str | None:
+    """The manifest's namespace or the option's; they may not differ.
+
+    Raises:
+        ManifestError: they do.
+    """
+    stated = (application.get("metadata") or {}).get("namespace")
+    if stated and given and stated != given:
+        raise ManifestError(f"metadata.namespace is {stated!r}, but --namespace is {given!r}: leave one of them out")
+    return stated or given

@@ -1,8 +1,10 @@
-"""``--watch``: the same view again and again, until Ctrl-C."""
+"""Output that is renewed: one moving progress line on stderr, and a view under ``--watch``."""
 
+import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +12,46 @@ import click
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from ...common.control_characters import in_one_line
 from ..errors import CommandFailed, may_pass, said_by
 from .options import Decorator
 from .output import Format, tell, write
+
+CLEAR_LINE = "\r\x1b[K"
+BAR_WIDTH = 20
+
+Say = Callable[[str, str], None]
+"""Shows a line and a detail. The detail alone is no change: an elapsed time, for example."""
+
+
+@contextmanager
+def moving_line() -> Iterator[Say]:
+    """Show lines while the body runs; the last one stays."""
+    shown: str | None = None
+    on_terminal = sys.stderr.isatty()
+
+    def say(line: str, detail: str) -> None:
+        nonlocal shown
+        whole = in_one_line(f"{line}{detail}")
+        if on_terminal:
+            # A line that wraps could not be cleared.
+            click.echo(f"{CLEAR_LINE}{whole[: shutil.get_terminal_size().columns - 1]}", err=True, nl=False)
+        elif line != shown:
+            click.echo(whole, err=True)
+        shown = line
+
+    try:
+        yield say
+    finally:
+        if on_terminal and shown is not None:
+            click.echo(err=True)
+
+
+def bar(share: float) -> str:
+    """``[##########..........]`` for a half."""
+    done = max(0, min(BAR_WIDTH, int(share * BAR_WIDTH)))
+    return f"[{'#' * done}{'.' * (BAR_WIDTH - done)}]"
+
 
 INTERVAL_SECONDS = 2.0
 TO_TOP_AND_CLEAR = "\x1b[H\x1b[2J"

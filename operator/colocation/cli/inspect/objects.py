@@ -21,11 +21,10 @@ from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus
 from ..cluster import Cluster
 from ..errors import HTTP_FORBIDDEN
-from ..terminal.completed_names import complete_group
-from ..terminal.options import Target, all_namespaces_option, cluster_options, output_option
+from ..terminal.live import View, show_once_or_watch, warn, watch_option
+from ..terminal.options import Target, all_namespaces_option, cluster_options, complete_group, output_option
 from ..terminal.output import Format, columns, counted, size, write
-from ..terminal.watching import View, show_once_or_watch, warn, watch_option
-from .approve import render_moves
+from .moves import render_moves
 
 ASKED_CONFIG_MAPS = 3
 UNKNOWN = "unknown"

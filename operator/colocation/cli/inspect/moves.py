@@ -1,4 +1,8 @@
-"""``plan`` and ``snapshot``: what would move, why, and how many bytes; from the live cluster or from a file."""
+"""``plan``, ``snapshot`` and ``approve``: which replicas would move, why, how many bytes, and the approval of moves.
+
+An approval is an annotation of the group that names the proposal's id. So it needs the right to change the group, and
+the API server's audit log has who gave it.
+"""
 
 import json
 from collections import Counter
@@ -7,17 +11,136 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from ...model.plan import Plan
+from ...model.conditions import Reason
+from ...model.group import ColocationGroupStatus, Proposal, awaiting_message
+from ...model.names import ANNOTATION_APPROVED_PROPOSAL
+from ...model.plan import Expectation, GroupPlan, Move, NodeLoad, Plan
+from ...model.salvage import salvage
 from ...model.snapshot import Snapshot
 from ...planner import preview
 from ..cluster import Cluster
 from ..errors import CommandFailed, WrongUsage, field_path, validation_message
-from ..operator_port import fetch_snapshot
-from ..terminal.completed_names import complete_group
-from ..terminal.input_files import read_text, shown
-from ..terminal.options import Target, cluster_options, context_option, operator_namespace_option, output_option
-from ..terminal.output import Format, tell, write
-from .plan_text import render_plan
+from ..port_forward import fetch_snapshot
+from ..terminal.options import (
+    Target,
+    cluster_options,
+    complete_group,
+    context_option,
+    operator_namespace_option,
+    output_option,
+    read_text,
+    shown,
+)
+from ..terminal.output import Format, columns, size, tell, write
+
+PROPOSED_COLUMNS = ["BUCKET", "FROM", "TO", "SIZE"]
+
+
+@click.command()
+@click.argument("group", shell_complete=complete_group)
+@click.option("--proposal", "wanted", default=None, help="Id from `colocation show`; default: the current proposal.")
+@cluster_options
+@output_option
+def approve(group: str, wanted: str | None, target: Target, output: Format) -> None:
+    """Approve the proposed moves of GROUP.
+
+    A group has a proposal if its spec.balancing.approval is manual. With --proposal the command approves only that
+    proposal, and fails if another one has replaced it.
+    """
+    cluster = target.open()
+    proposal = _proposal(cluster, group, wanted)
+    cluster.annotate_group(cluster.namespace, group, ANNOTATION_APPROVED_PROPOSAL, proposal.id)
+    text = (
+        f"proposal {proposal.id} of group {cluster.namespace}/{group} is approved; watch it: "
+        f"colocation show {group} -n {cluster.namespace}"
+    )
+    approved = proposal.model_copy(update={"approved": True})
+    write(approved.to_json_dict(), f"{render_moves(proposal)}\n\n{text}", output)
+
+
+def _proposal(cluster: Cluster, group: str, wanted: str | None) -> Proposal:
+    status, _ = salvage(ColocationGroupStatus, cluster.group(group).get("status"))
+    name, proposal = f"group {cluster.namespace}/{group}", status.proposal
+    chosen = f"{group} -n {cluster.namespace}"
+    if proposal is None or not proposal.is_of((cluster.namespace, group)):
+        raise CommandFailed(f"{name} has no proposal to approve; `colocation plan {chosen}` shows its moves")
+    if wanted not in (None, proposal.id):
+        raise CommandFailed(
+            f"{name} has no proposal {wanted}; its current proposal is {proposal.id}: read it with "
+            f"`colocation show {chosen}`, then approve that one"
+        )
+    return proposal
+
+
+def render_moves(proposal: Proposal) -> str:
+    """The moves of a proposal as columns."""
+    rows = [[move.bucket, move.source, move.to, size(move.bytes)] for move in proposal.moves]
+    return columns(PROPOSED_COLUMNS, rows)
+
+
+PLANNED_COLUMNS = ["BUCKET", "FROM", "TO", "KIND", "SIZE", "START", "REASON"]
+NODE_COLUMNS = ["NODE", "WEIGHT", "SHARE", "REPLICAS", "SIZE"]
+
+
+def render_plan(plan: Plan) -> str:
+    """All groups of a plan, one below the other."""
+    return "\n\n".join(_group(group) for group in plan.groups) or "no groups"
+
+
+def _group(group: GroupPlan) -> str:
+    state = "stable" if group.stable else "not stable"
+    lines = [f"group {group.namespace}/{group.name}: {state}, {_because(group.reason, group.message)}"]
+    lines += [f"  bucket {item.bucket}: {_because(item.reason, item.message)}" for item in group.unstable_buckets]
+    if group.stalled:
+        lines.append(f"stalled: {_because(group.stalled.reason, group.stalled.message)}")
+    lines += [f"blocked: bucket {item.bucket}: {_because(item.reason, item.message)}" for item in group.blocked]
+    lines += _moves(group)
+    if group.expected and group.target_map is not None:
+        lines += ["", *_nodes(group.expected)]
+    if group.evenness and group.target_map is not None:
+        lines.append(f"replicas per weight, most minus least: {_arrow(group.evenness.before, group.evenness.after)}")
+    return "\n".join(lines)
+
+
+def _moves(group: GroupPlan) -> list[str]:
+    if group.proposal and not group.proposal.approved:
+        awaiting = f"{Reason.AWAITING_APPROVAL}: {awaiting_message((group.namespace, group.name), group.proposal)}"
+        return [*_moves_now(group, nothing=[]), awaiting, render_moves(group.proposal)]
+    return _moves_now(group, nothing=["nothing would move"])
+
+
+def _moves_now(group: GroupPlan, nothing: list[str]) -> list[str]:
+    if not group.moves:
+        return nothing
+    total, moves = size(sum(move.bytes for move in group.moves)), len(group.moves)
+    starting = frozenset(group.start_now)
+    rows = [_move(move, number in starting) for number, move in enumerate(group.moves)]
+    noun = "replica" if moves == 1 else "replicas"
+    return [f"{moves} {noun} to make, {total}, {len(starting)} of them at once:", columns(PLANNED_COLUMNS, rows)]
+
+
+def _move(move: Move, starts: bool) -> list[object]:
+    return [move.bucket, move.source, move.to, move.kind, size(move.bytes), "now" if starts else "later", move.reason]
+
+
+def _nodes(expected: Expectation) -> list[str]:
+    """What each node has of the group, before -> after."""
+    return [columns(NODE_COLUMNS, [_node(load) for load in expected.nodes])]
+
+
+def _node(load: NodeLoad) -> list[object]:
+    replicas = _arrow(load.replicas_before, load.replicas_after)
+    sizes = f"{size(load.bytes_before)} -> {size(load.bytes_after)}"
+    return [load.node, f"{load.weight:g}", f"{load.share:.2f}", replicas, sizes]
+
+
+def _arrow(before: float, after: float) -> str:
+    return f"{before:g} -> {after:g}"
+
+
+def _because(reason: str, message: str) -> str:
+    return f"{reason}: {message}" if message else reason
+
 
 A_SNAPSHOT = "a file that `colocation snapshot > FILE` wrote: a JSON object with now, nodes and groups"
 REQUIRED_FIELDS = ("now", "nodes", "groups")

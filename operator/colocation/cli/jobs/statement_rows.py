@@ -1,24 +1,30 @@
-"""The command's side of a statement's result: fetch the chunks from the driver, in order, each once.
+"""Fetches the rows of a statement from its driver, each chunk once and in order, and prints them as they come.
 
-A lost connection is made again and the same chunk is asked for again, so that no row is lost or comes twice. When the
-application ends before its result has come, the command fails with what the driver says.
+After a lost connection the command connects again and asks for the same chunk, so that no row is lost or repeated. When
+the application ends before its result has come, the command fails with the driver's own error. At most a few chunks are
+in memory.
 """
 
-from collections.abc import Callable, Iterator
+import csv
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NoReturn, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from ...common.control_characters import in_one_line
 from ...model.driver_output import BadResult, ResultParser, chunk_path
 from ...submit.applications import Applications
 from ...submit.run import Progress, outcome, watch
 from ...submit.status import ApplicationStatus
 from ..errors import CommandFailed, may_pass
-from ..pod_port import PodUnreachable
-from .applications import report_failure
+from ..port_forward import PodUnreachable
+from .launch import report_failure
 
 RECONNECT_SECONDS = 60.0
 PAUSE_SECONDS = 1.0
@@ -188,3 +194,71 @@ class StatementResult:
         if self._end and self._end.phase == "succeeded":
             trouble += "; the statement was run all the same: before you repeat one that writes, look at the table"
         raise CommandFailed(f"{self._applications.what} {self._name} has given no result: {what}{trouble}")
+
+
+RowsFormat = Literal["table", "json", "csv"]
+Rows = Sequence[Sequence[Any]]
+
+MEASURED_ROWS = 1000
+"""So many rows, or all of the first chunk's, say how wide the columns of a table are; a longer cell stands out."""
+
+
+def render(parser: ResultParser, chunks: Iterable[Rows], output: RowsFormat) -> Iterator[str]:
+    """The text of a result, piece by piece. ``parser`` has read as far as ``chunks`` have come."""
+    return RENDERERS[output](parser, chunks)
+
+
+def _table(parser: ResultParser, chunks: Iterable[Rows]) -> Iterator[str]:
+    rows = ([_cell(value) for value in row] for chunk in chunks for row in chunk)
+    measured = list(itertools.islice(rows, MEASURED_ROWS))
+    header = [_cell(name) for name in parser.columns or ()]
+    if not header:
+        return
+    lines = [header, *measured]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(header))]
+    for line in itertools.chain(lines, rows):
+        yield "   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() + "\n"
+
+
+def _cell(value: Any) -> str:
+    """NULL and the empty text are shown as ``-``."""
+    return in_one_line(text_of(value)) or "-"
+
+
+def _csv(parser: ResultParser, chunks: Iterable[Rows]) -> Iterator[str]:
+    is_first = True
+    for chunk in chunks:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if is_first and parser.columns:
+            writer.writerow(parser.columns)
+        is_first = False
+        writer.writerows([text_of(value) for value in row] for row in chunk)
+        yield text.getvalue()
+
+
+def _json(parser: ResultParser, chunks: Iterable[Rows]) -> Iterator[str]:
+    comma = ""
+    for number, chunk in enumerate(chunks):
+        if number == 0:
+            yield f'{{\n  "columns": {json.dumps(parser.columns)},\n  "rows": ['
+        for row in chunk:
+            yield f"{comma}\n    {json.dumps(row)}"
+            comma = ","
+    yield "\n  ]" if comma else "]"
+    for key, value in (parser.summary or {}).items():
+        text = json.dumps(value, indent=2).replace("\n", "\n  ")
+        yield f",\n  {json.dumps(key)}: {text}"
+    yield "\n}\n"
+
+
+RENDERERS: Mapping[str, Callable[[ResultParser, Iterable[Rows]], Iterator[str]]] = {
+    "table": _table, "csv": _csv, "json": _json,
+}  # fmt: skip
+
+
+def text_of(value: Any) -> str:
+    """A cell as text; NULL is empty; lists and maps are JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
