@@ -106,15 +106,16 @@ def test_loads_go_on_while_agents_restart(away: SparkSession, agents: LoopbackAg
 
 
 def test_a_moment_without_any_agent_is_waited_for(away: SparkSession, agents: LoopbackAgents) -> None:
-    """No replica of anything can be reached; joins and loads that begin then end well when the agents are back."""
+    """No replica can be reached; joins and loads that begin to read and write then succeed when the agents are back."""
     catalog = stable_group(agents)
     add_table(catalog, "orders", away.range(600).selectExpr("id AS k", "id AS v"), ["k"])
     show(away, catalog)
+    join = away.sql(JOIN)
     more = away.range(600, 660).selectExpr("id AS k", "id AS v")
     for node in NODES:
         agents.stop(node)
     with ThreadPoolExecutor(2) as pool:
-        joined = pool.submit(away.sql(JOIN).collect)
+        joined = pool.submit(join.collect)
         loaded = pool.submit(load, more, "orders", catalog=catalog)
         threading.Event().wait(OUTAGE_SECONDS)
         for node in NODES:

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class SeenGroups(NamedTuple):
-    """Groups, and what may be missing among them: ``gap`` says it with what to do, and is empty when nothing is."""
+    """Groups. ``gap``: which may be missing among them, and what to do; empty when none is."""
 
     groups: list[Json]
     gap: str = ""
@@ -43,7 +43,7 @@ class Cluster:
         self.connection = connect(context)
         self.namespace = namespace or namespace_of(context) or "default"
         self._objects = client.CustomObjectsApi(self.connection)
-        # Most users may not read its Lease, and need not: its refusal is not worth a second question.
+        # Most users may not read its Lease and need not, so a refusal is not asked about again.
         self._operator_life = OperatorLife(client.CustomObjectsApi(client.ApiClient(self.connection.configuration)))
 
     @cached_property
@@ -53,7 +53,7 @@ class Cluster:
     def check_namespace(self) -> None:
         """Refuse a namespace that does not exist: the API server lists nothing in it, and reports no error.
 
-        Who may not see namespaces learns nothing here.
+        Without the right to see namespaces this checks nothing.
 
         Raises:
             CommandFailed: there is none.
@@ -117,7 +117,7 @@ class Cluster:
         return next((item for item in self.tables() if item["metadata"]["name"] == name), None)
 
     def groups_everywhere(self) -> SeenGroups:
-        """The groups of all namespaces, as far as one may see them; at least those of the namespace."""
+        """The groups of all namespaces that the user may see; at least those of the namespace."""
         try:
             answer = self._objects.list_cluster_custom_object(API_GROUP, API_VERSION, GROUP_PLURAL)
         except ApiException as error:
@@ -189,7 +189,7 @@ class Cluster:
             ) from error
 
     def group_of(self, key: tuple[str, str]) -> Json:
-        """One group by (namespace, name), also of another namespace, of which one need not see more.
+        """One group by (namespace, name), also of another namespace whose other groups the user may not see.
 
         Raises:
             CommandFailed: there is none, or one may not see it.

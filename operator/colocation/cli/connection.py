@@ -29,7 +29,7 @@ PAUSE_SECONDS = 0.5
 STARTING_SECONDS = 25.0
 """An API server is ready a few seconds after its start."""
 READING_ROLES_SECONDS = 5.0
-"""So long a server that refuses to say whether it is ready is taken for one that has not read the roles yet."""
+"""For this long, a server that refuses ``/readyz`` is taken for one that has not read the roles yet."""
 _REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
@@ -37,41 +37,41 @@ _PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 class Connection(client.ApiClient):
     """A client whose refusals (401, 403) can be believed.
 
-    An API server that has just begun has not read all roles and accounts, and refuses what is allowed, and tokens that
-    are good. So a refusal counts when it was given after the server had said that it is ready. It
-    says that nothing was done, so writes may be repeated, too.
+    An API server that has just started has not read all roles and accounts, and refuses allowed requests and good
+    tokens. So only a refusal given after the server reported that it is ready counts. A refused request did nothing,
+    so writes may be repeated, too.
     """
 
     def __init__(self, configuration: client.Configuration) -> None:
         super().__init__(configuration)
-        self._tells_readiness = True
+        self._answers_readyz = True
 
     def call_api(self, *request: Any, **options: Any) -> Any:  # the client is untyped
         """One request; what was refused is asked once more when the server is ready.
 
-        A server that does not answer is given up: the client would wait without end.
+        Gives up on a server that does not answer; the client by itself would wait without end.
         """
         options["_request_timeout"] = options.get("_request_timeout") or (REQUEST_SECONDS, ANSWER_SECONDS)
         answer = super().call_api(*request, **options)
         if answer.status not in _REFUSALS:
             return answer
         answer.read()  # makes the connection free again
-        self.wait_until_ready(as_nobody=answer.status == HTTPStatus.UNAUTHORIZED)
+        self.wait_until_ready(anonymously=answer.status == HTTPStatus.UNAUTHORIZED)
         return super().call_api(*request, **options)
 
-    def wait_until_ready(self, as_nobody: bool = False) -> None:
-        """Until the server says that it is ready, or has refused so long to say it that it tells nobody.
+    def wait_until_ready(self, anonymously: bool = False) -> None:
+        """Wait until the server reports that it is ready, or has refused ``/readyz`` for so long that it always will.
 
-        ``as_nobody``: without credentials, which most servers allow; of what has expired they would say nothing.
+        ``anonymously``: without credentials, which most servers allow; expired ones they would refuse.
 
         Raises:
             CommandFailed: it does not become ready.
         """
         began = time.monotonic()
-        while self._tells_readiness:
-            status, waited = self._readiness(as_nobody), time.monotonic() - began
+        while self._answers_readyz:
+            status, waited = self._readiness(anonymously), time.monotonic() - began
             if status in _REFUSALS:
-                self._tells_readiness = waited < READING_ROLES_SECONDS
+                self._answers_readyz = waited < READING_ROLES_SECONDS
             elif status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
                 return
             elif waited >= STARTING_SECONDS:
@@ -81,15 +81,15 @@ class Connection(client.ApiClient):
                 )
             time.sleep(PAUSE_SECONDS)
 
-    def _readiness(self, as_nobody: bool) -> int:
-        request = self.param_serialize("GET", "/readyz", auth_settings=[] if as_nobody else ["BearerToken"])
+    def _readiness(self, anonymously: bool) -> int:
+        request = self.param_serialize("GET", "/readyz", auth_settings=[] if anonymously else ["BearerToken"])
         answer = super().call_api(*request, _request_timeout=REQUEST_SECONDS)
         answer.read()
         return int(answer.status)
 
 
 SILENCE_SECONDS = 5.0
-"""A credential plugin that takes longer is named: it may wait for the user to log in, or for ever."""
+"""A credential plugin that takes longer is named: it may wait for the user to log in, or without end."""
 
 _UNREADABLE = (OSError, UnicodeDecodeError, YAMLError, AttributeError, KeyError, TypeError, ValueError)
 """What the client's library raises for a file that is no kubeconfig."""
@@ -113,7 +113,7 @@ def connect(context: str | None) -> Connection:
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException:
             _load(None, settings)
-    if not settings.verify_ssl:  # the kubeconfig says so, and kubectl does not repeat it with each request either
+    if not settings.verify_ssl:  # set in the kubeconfig; kubectl does not warn with each request either
         urllib3.disable_warnings(InsecureRequestWarning)
     settings.retries = 1
     return Connection(settings)
@@ -132,7 +132,7 @@ def namespace_of(context: str | None) -> str | None:
 
 
 def _load(context: str | None, settings: client.Configuration) -> None:
-    """The client's library says of a missing entry which one it is; of a file that is no kubeconfig, nothing."""
+    """Load the kubeconfig. The client's library names a missing entry, but not a file that is no kubeconfig."""
     files = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
     try:
         merged = kube_config.KubeConfigMerger(files)
@@ -182,7 +182,7 @@ def _failure(command: str, install_hint: object, errors: list[str]) -> str:
 
 @contextlib.contextmanager
 def _errors_of_the_library() -> Iterator[list[str]]:
-    """What it logs by the root logger, and nowhere else."""
+    """What it logs by the root logger, which prints none of it meanwhile."""
     messages: list[str] = []
 
     def keep(record: logging.LogRecord) -> bool:
@@ -199,7 +199,7 @@ def _errors_of_the_library() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def _named_when_silent(command: str) -> Iterator[None]:
-    """A plugin may wait for somebody who logs in, so it is not ended; whoever waits is told for what."""
+    """Print what the command waits for. A plugin may wait for the user to log in, so it is not ended."""
     message = f"waiting for the kubeconfig's credentials: `{command}` has not answered yet; end it with Ctrl-C"
     timer = threading.Timer(SILENCE_SECONDS, tell, (message,), {"err": True})
     timer.daemon = True

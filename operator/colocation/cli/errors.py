@@ -1,4 +1,4 @@
-"""What a failed command says, and its exit code: 1 failed, 2 wrong usage (0 done)."""
+"""Error messages and exit codes of commands: 1 failed, 2 wrong usage (0 done)."""
 
 import errno
 import re
@@ -23,7 +23,7 @@ HTTP_UNAUTHORIZED, HTTP_FORBIDDEN, HTTP_NOT_FOUND, HTTP_CONFLICT = 401, 403, 404
 
 
 class CommandFailed(click.ClickException):
-    """The command could not do what was asked; the message says why and what to do."""
+    """The command could not do what was asked; the message has the reason and what to do."""
 
     exit_code = FAILED
 
@@ -40,7 +40,7 @@ class WrongUsage(CommandFailed):
 def may_pass(error: Exception) -> bool:
     """Whether what kept a command from looking at the cluster may go away by itself, as when something restarts there.
 
-    A right that is missing does not come by waiting.
+    A missing right does not pass.
     """
     if not isinstance(error, CommandFailed):
         return is_passing(error)
@@ -55,7 +55,7 @@ def is_forbidden(error: Exception) -> bool:
 
 
 def failure_of(error: Exception) -> CommandFailed | None:
-    """What the command says about an error of the layers below; None where that is not known."""
+    """The message for an error of the layers below; None for an error that has none."""
     match error:
         case ManifestError():
             return WrongUsage(str(error))
@@ -69,7 +69,7 @@ def failure_of(error: Exception) -> CommandFailed | None:
             return CommandFailed(
                 f"no cluster is configured ({error}): set KUBECONFIG, or --context to a context of your kubeconfig"
             )
-        case OSError() if error.errno not in (None, errno.EPIPE):  # click ends quietly where nobody reads on
+        case OSError() if error.errno not in (None, errno.EPIPE):  # click ends quietly on a closed pipe
             where = f"{error.filename}: " if error.filename else ""
             return CommandFailed(f"{where}{error.strerror}")
         case HTTPError():
@@ -78,7 +78,7 @@ def failure_of(error: Exception) -> CommandFailed | None:
 
 
 def said_by(error: Exception) -> str:
-    """What a command that goes on says of a failure, its own or one of the layers below."""
+    """A failure in one line, for a command that goes on: its own, or of the layers below."""
     known = error if isinstance(error, CommandFailed) else failure_of(error)
     return known.message if known else str(error)
 

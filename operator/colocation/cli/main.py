@@ -67,7 +67,7 @@ COMMANDS = (
     ("doctor", "doctor.command", "Check the installation, and say what to do."),
     ("report", "doctor.report", "Collect what a bug report needs into one archive."),
     ("advise", "inspect.sizing", "Suggest buckets and replicas for a group."),
-    ("completion", "terminal.options", "Print a completion script for SHELL."),
+    ("completion", "terminal.completion", "Print a completion script for SHELL."),
     ("init", "init", "Prepare NAMESPACE for Spark and groups."),
     ("submit", "jobs.launch", "Run a SparkApplication on the nodes of its group."),
     ("load", "jobs.table_commands", "Load rows into TABLE."),
@@ -86,7 +86,7 @@ COMMANDS = (
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="colocation", prog_name="colocation")
 def main() -> None:
-    """Colocation groups for PySpark on Kubernetes: inspect groups, load tables, run joins beside their data."""
+    """Colocation groups for PySpark on Kubernetes: inspect groups, load tables, run joins next to their data."""
 
 
 for name, module, first_sentence in COMMANDS:

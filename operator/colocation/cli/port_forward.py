@@ -25,7 +25,7 @@ CONNECT_SECONDS = 15.0
 
 
 class PodUnreachable(Exception):
-    """The pod does not answer at this port; ``forbidden``: one may not reach it, and waiting will not help."""
+    """The pod does not answer at this port; ``forbidden``: a right is missing, and waiting will not help."""
 
     def __init__(self, message: str, *, forbidden: bool = False) -> None:
         super().__init__(message)
@@ -35,8 +35,8 @@ class PodUnreachable(Exception):
 class Forward(ws_client.PortForward):
     """The client's port-forward, whose thread ends quietly when the connection does, however that ends.
 
-    The client's own thread would die with a traceback on the terminal, of a TLS connection without a farewell for
-    example, and leave the reader waiting. Here the reader sees the end of the connection at once.
+    The client's own thread would print a traceback to the terminal, for example when a TLS connection is cut, and leave
+    the reader waiting. Here the reader sees the end of the connection at once.
     """
 
     def _proxy(self) -> None:
@@ -64,7 +64,7 @@ def open_forward(connection: client.ApiClient, namespace: str, pod: str, port: i
 
 
 class PodPort:
-    """A port of a pod. The connection is made when it is needed, kept, and made anew after a failure."""
+    """A port of a pod. The connection is made when it is needed, kept, and made again after a failure."""
 
     def __init__(self, connection: client.ApiClient, namespace: str, pod: str, port: int) -> None:
         self._connection = connection
@@ -166,7 +166,7 @@ def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
     selector = f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}=operator"
     pods: list[Any] = core.list_namespaced_pod(namespace, label_selector=selector).items
     running = sorted(
-        (not _leads(pod), not _is_ready(pod), str(pod.metadata.name))  # one that stands by knows nothing
+        (not _leads(pod), not _is_ready(pod), str(pod.metadata.name))  # a standby has no snapshot
         for pod in pods
         if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
     )

@@ -1,4 +1,4 @@
-"""What `colocation doctor` judges: facts in, findings out. Each finding says what is wrong and what to do. Pure."""
+"""The checks of `colocation doctor`: facts in, findings out, each with what is wrong and what to do. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -66,7 +66,7 @@ class Webhook(Frozen):
 
 
 class Facts(Frozen):
-    """What was found; None = could not be asked, and ``unknown`` says of each check why.
+    """The gathered facts; None = could not be asked, and ``unknown`` has the reason, by check.
 
     ``forbidden``: the checks that need rights which the caller lacks.
     """
@@ -188,7 +188,7 @@ def check_versions(facts: Facts) -> Iterator[Verdict]:
 
 
 def _is_of_another_release(pod: Pod) -> bool:
-    """Whether the image says that it is not of the chart's release: an upgrade kept the tag that was given before."""
+    """Whether the image's tag names another release than the chart's: an upgrade kept the tag that was given before."""
     tagged = RELEASE_OF_IMAGE.search(pod.image)
     return bool(tagged and pod.version and tagged[1] != pod.version)
 

@@ -36,7 +36,7 @@ _IN_TEXT = (
     re.compile(r"()\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     re.compile(r"(://[^\s/:@]+:)[^\s/@]+(?=@)"),  # a URL's password
     re.compile(
-        # The name may go on, as in fs.s3a.secret.key, but not to say where a credential lies, as in tokenFile.
+        # The name may go on, as in fs.s3a.secret.key, but not to name the place of a credential, as in tokenFile.
         r"(?i)((?:password|passwd|secret|token|credential|(?:access|account|private)[._-]?key|[?&]sig|signature)"
         r"(?![\w.-]{0,99}(?:file|path|name|ref|seconds)\b)[\w.-]{0,99}[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]+"
     ),
@@ -122,7 +122,7 @@ def report(path: Path | None, context: str | None, operator_namespace: str) -> N
 
 
 def collect(found: Iterator[Source]) -> dict[str, bytes]:
-    """The files by name. What cannot be had is a file that says why; too long ones keep their end."""
+    """The files by name. In place of what cannot be read is a file with the reason; too long files keep their end."""
     files: dict[str, bytes] = {}
     left = MAX_TOTAL_BYTES
     for source in found:
@@ -187,7 +187,7 @@ def _logs(core: "client.CoreV1Api", namespace: str, selector: str) -> Iterator[S
     try:
         pods: list[Any] = core.list_namespaced_pod(namespace, label_selector=selector).items
     except ApiException:
-        return  # pods.yaml says why
+        return  # pods.yaml has the reason
     for name in sorted(str(pod.metadata.name) for pod in pods):
         for previous in (False, True):
 

@@ -244,7 +244,7 @@ def without_unknown_fields(value: Any) -> Any:
 
 
 def _refuse_repeated(snapshot: Snapshot, name: str) -> None:
-    """What is there twice contradicts itself."""
+    """Refuse a snapshot that has two entries of one node or group: they may contradict each other."""
     names = Counter(f"node {node.name}" for node in snapshot.nodes)
     names.update(f"group {group.namespace}/{group.name}" for group in snapshot.groups)
     repeated = ", ".join(one for one, times in names.items() if times > 1)

@@ -28,24 +28,24 @@ from ..terminal.options import complete_node, context_option, operator_namespace
 from ..terminal.output import Format, columns, counted, size, write
 
 Json = dict[str, Any]
-MAX_GROUPS_TOLD = 3
+MAX_LISTED_GROUPS = 3
 
 
 @dataclass(frozen=True)
 class LeftOutGroup:
-    """``name``: namespace/name. ``map``: None while nobody can say which nodes hold its files. ``why``: one line."""
+    """``name``: namespace/name. ``map``: None while it is not known which nodes hold its files. ``why``: one line."""
 
     name: str
     map: BucketSequence | None
     why: str
 
     def may_be_on(self, node: str) -> bool:
-        """Whether the node holds replicas of it, as far as anybody knows."""
+        """Whether the node may hold replicas of it."""
         return self.map is None or any(node in nodes for nodes in self.map)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """For people."""
-        where = "; nobody knows yet which nodes hold its files" if self.map is None else ""
+        where = "; it is not known yet which nodes hold its files" if self.map is None else ""
         return f"nothing moves of group {self.name} ({self.why}){where}"
 
 
@@ -61,8 +61,8 @@ def left_out_groups(cluster: Cluster, snapshot: Snapshot) -> tuple[LeftOutGroup,
         if error.status != HTTP_FORBIDDEN:
             raise
         raise CommandFailed(
-            "nobody can say whether all replicas are counted: the operator's snapshot leaves out groups that it cannot "
-            f"decide about, and they cannot be listed ({api_message(error)}); needed: list colocationgroups in all "
+            "it is not known whether all replicas are counted: the operator's snapshot leaves out groups that it "
+            f"cannot decide about, which cannot be listed ({api_message(error)}); needed: list colocationgroups in all "
             "namespaces, which is part of the ClusterRole colocation-admin (bind it by a ClusterRoleBinding)"
         ) from error
     return left_out_of(snapshot, groups)
@@ -89,7 +89,7 @@ def _left_out(group: Json) -> LeftOutGroup:
 
 
 def _why(metadata: Json, status: ColocationGroupStatus) -> str:
-    """What its conditions say of it, in the operator's words."""
+    """The reason and message of its first condition that is False, in the operator's words."""
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
     said = next((one for one in status.conditions if one.status == "False" and one.message), None)
@@ -98,22 +98,22 @@ def _why(metadata: Json, status: ColocationGroupStatus) -> str:
     return f"{said.reason}: {said.message}"
 
 
-def told(groups: Sequence[LeftOutGroup]) -> str:
+def describe_left_out(groups: Sequence[LeftOutGroup]) -> str:
     """The first few for people, each with its reason; empty when there are none."""
-    parts = [group.said() for group in groups[:MAX_GROUPS_TOLD]]
-    if len(groups) > MAX_GROUPS_TOLD:
-        parts.append(f"and {len(groups) - MAX_GROUPS_TOLD} more groups like these")
+    parts = [group.describe() for group in groups[:MAX_LISTED_GROUPS]]
+    if len(groups) > MAX_LISTED_GROUPS:
+        parts.append(f"and {len(groups) - MAX_LISTED_GROUPS} more groups like these")
     return "; ".join(parts)
 
 
 INTERVAL_SECONDS = 2.0
 UNANSWERED_LOOKS_ALLOWED = 30
-"""So many looks in a row may fail for a passing reason (a restarting API server or operator)."""
+"""This many looks in a row may fail for a passing reason (a restarting API server or operator)."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How waiting tells and passes time."""
+    """A monotonic clock, and a way to wait by it."""
 
     now: Callable[[], float]
     sleep: Callable[[float], None]
@@ -124,9 +124,9 @@ CLOCK = Clock(time.monotonic, time.sleep)
 
 @dataclass(frozen=True)
 class Remaining:
-    """What a node still has to hand over: replicas of the maps, and their bytes less those that are copied already.
+    """The replicas that a node still has to hand over, and their bytes less those that are copied already.
 
-    ``held_up``: groups that may be on the node, of which nothing moves. The bytes of theirs are not known.
+    ``held_up``: groups that may be on the node, of which nothing moves. Their bytes are not known.
     ``is_seen``: whether the operator knows of the drain; before, it may still give the node replicas.
     """
 
@@ -142,9 +142,9 @@ class Remaining:
 
     @property
     def obstacles(self) -> str:
-        """What keeps the rest from going, after a semicolon; empty when nothing does."""
+        """What holds up the drain, after a semicolon; empty when nothing does."""
         unseen = [] if self.is_seen else ["the operator has not seen the drain yet"]
-        held_up = [told(self.held_up)] if self.held_up else []
+        held_up = [describe_left_out(self.held_up)] if self.held_up else []
         return "".join(f"; {one}" for one in (*unseen, *held_up))
 
 
@@ -169,7 +169,7 @@ def wait_until_empty(
     """Return when no group's map names the node. ``look``: what remains on it now.
 
     Raises:
-        CommandFailed: it took longer, nobody waits any more, or the cluster does not answer; the drain goes on.
+        CommandFailed: it took longer, the wait was interrupted, or the cluster does not answer; the drain goes on.
     """
     advice = f"the drain goes on: colocation nodes; take it back: colocation undrain {node}"
     try:
@@ -240,7 +240,7 @@ def _nodes_view(cluster: Cluster, operator_namespace: str) -> View:
     snapshot = fetch_snapshot(cluster.connection, operator_namespace)
     try:
         left_out = left_out_groups(cluster, snapshot)
-        matters = tuple(group.said() for group in left_out if group.map != ())
+        matters = tuple(group.describe() for group in left_out if group.map != ())
     except CommandFailed as error:
         left_out, matters = (), (error.message,)
     return View([node.to_json_dict() for node in snapshot.nodes], render_nodes(snapshot, left_out), matters)
@@ -279,7 +279,7 @@ def drain(
     """Move all replicas away from NODE.
 
     The replicas on NODE serve until their successors are complete. With --wait the exit code is 1 if NODE still holds
-    replicas after --timeout, or if nobody can say whether it does; the drain goes on. --wait also counts groups that
+    replicas after --timeout, or if that is not known; the drain goes on. --wait also counts groups that
     the operator cannot decide about, of which nothing moves, and names them.
     """
     if timeout_seconds is not None and not wait:
@@ -308,7 +308,7 @@ def accept_disk(node: str, disk: str, context: str | None, output: Format) -> No
     """Accept DISK as the data disk of NODE.
 
     Replicas on the old disk then count as lost. Use this only after a disk was replaced for good; mount a disk that is
-    merely not mounted. DISK is the id that `colocation nodes` shows beside DiskMissing.
+    merely not mounted. DISK is the id that `colocation nodes` shows with DiskMissing.
     """
     Cluster(context, None).annotate_node(node, ANNOTATION_ACCEPTED_DISK, disk)
     text = f"disk {disk} of node {node} is accepted; once the node has it, replicas are made on it: colocation nodes"

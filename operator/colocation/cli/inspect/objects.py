@@ -88,7 +88,7 @@ def _called(item: Json, everywhere: bool) -> str:
 
 
 def _awaiting(item: Json) -> str:
-    """That balance moves of the group await approval; empty when none do."""
+    """A line about balance moves of the group that await approval; empty when none do."""
     proposal = _group_status(item)[0].proposal
     if proposal is None or proposal.approved:
         return ""
@@ -99,8 +99,8 @@ def _awaiting(item: Json) -> str:
 def verdict_freshness(cluster: Cluster, groups: Sequence[Json]) -> Freshness:
     """Whether the operator's verdicts on the namespace's groups hold: one operator judges them all.
 
-    By the ConfigMap of one of the first few: the newest may have none yet. Without rights on any, they are taken as
-    they are.
+    By the ConfigMap of one of the first few: the newest may have none yet. Without rights on any, they are
+    taken to hold.
     """
     for group in groups[:ASKED_CONFIG_MAPS]:
         try:
@@ -161,8 +161,8 @@ def _read(kind: type[Status], item: Json) -> tuple[Status, str]:
 def tables(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
     """List tables, their groups, and what is loaded.
 
-    Below the list the command says why a table is refused, moves or waits. If a table is in a group of another
-    namespace and you may not list groups there, it says that tables dropped from them are not shown. A * marks a
+    Below the list the command shows why a table is refused, moves or waits. If a table is in a group of another
+    namespace and you may not list groups there, it warns that tables dropped from them are not shown. A * marks a
     dropped table that `colocation recover` can bring back.
     """
     cluster = target.open()

@@ -46,7 +46,7 @@ class Workload(Frozen):
 
 
 class Advice(Frozen):
-    """What to write into the group's spec, what follows from it, and why. ``remarks``: what does not fit well."""
+    """Values for the group's spec, their consequences and reasons. ``remarks``: what does not fit well."""
 
     buckets: int
     replicas: int
@@ -114,7 +114,7 @@ class TableSize:
 
 
 def size_of_table(item: Json) -> TableSize:
-    """What the table's newest snapshot says.
+    """The size of the table's newest snapshot.
 
     Raises:
         CommandFailed: nothing was loaded yet.
@@ -232,7 +232,7 @@ def _nodes(cluster: Cluster, table: str | None) -> list[dict[str, Any]]:
 
 
 def render(workload: Workload, advice: Advice) -> str:
-    """What to write into the spec, then why."""
+    """The values for the spec, then the reasons."""
     parts = f" in {counted(workload.partitions, 'partition')}" if workload.partitions > 1 else ""
     lines = [
         f"for {size(workload.bytes)}{parts}, {counted(workload.cores, 'core')}, {counted(workload.nodes, 'node')}", "",

@@ -1,4 +1,4 @@
-"""What commands take of the user for their Spark application: its pods, configuration, and credentials."""
+"""Options for a command's Spark application: its pods, configuration, and credentials."""
 
 import re
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ _IMAGE = re.compile(r"\S+")
 
 
 class JobOptions(Frozen):
-    """A base application, what is said over it, and the operator that is to run it."""
+    """A base application, the options that override it, and the operator that is to run it."""
 
     application: str | None = None
     operator: Operator | None = None
     overrides: Overrides = Overrides()
 
     def base(self, cluster: Cluster, *, direct: bool) -> dict[str, Any]:
-        """The base application with the options in it, of the operator that is there.
+        """The base application with the options in it, for the operator that is installed.
 
-        ``direct``: it runs without an operator, so any form of it will do.
+        ``direct``: it runs without an operator, so either operator's kind will do.
 
         Raises:
             UsageError: an operator is chosen for what runs without one.
@@ -61,7 +61,8 @@ class JobOptions(Frozen):
 def choose_kind(cluster: Cluster, operator: Operator | None) -> ApplicationKind:
     """The kind of application to make: the chosen operator's, else that of the one that is installed.
 
-    Kubeflow's comes first where both are; where neither is, creating its application says what is missing.
+    Kubeflow's comes first where both are installed; where neither is, creating the application fails with
+    what is missing.
     """
     served = cluster.api_versions(APACHE[0].group) if operator != "kubeflow" else ()
     apache = next((kind for kind in APACHE if kind.version in served), None)
@@ -121,7 +122,7 @@ OVERRIDES: tuple[Decorator, ...] = (
 )  # fmt: skip
 
 override_options = bundle("overrides", _overrides, *OVERRIDES)
-"""What is said over a manifest, as one ``overrides: Overrides``."""
+"""Options that override a manifest, as one ``overrides: Overrides``."""
 
 
 def _job_options(application: str | None, operator: Operator | None, **overrides: Any) -> JobOptions:
@@ -141,4 +142,4 @@ job_options = bundle(
     ),
     *OVERRIDES,
 )  # fmt: skip
-"""How the application of a job looks, as one ``job: JobOptions``."""
+"""The application of a job, as one ``job: JobOptions``."""

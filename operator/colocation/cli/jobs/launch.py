@@ -78,7 +78,7 @@ def _trouble(step: Progress) -> str:
 
 
 def amounts(step: Progress, rate: Rate) -> str:
-    """What stands beside a write's bar: tasks or rows, bytes and their rate."""
+    """The text next to a write's bar: tasks or rows, bytes and their rate."""
     write = step.write
     if write is None:
         return ""
@@ -90,7 +90,7 @@ def amounts(step: Progress, rate: Rate) -> str:
 
 
 GENERATED_BYTES = 3
-"""Of a generated name's end: six hexadecimal digits."""
+"""A generated name ends in six hexadecimal digits."""
 
 
 class RunOptions(Frozen):
@@ -131,7 +131,7 @@ class Started:
     is_schedule: bool = False
 
     def watch_advice(self) -> str:
-        """How to follow it by hand."""
+        """The command that follows it."""
         reference = self.applications.reference(self.name) if self.applications else self.name
         return f"watch it: kubectl get {reference} -n {self.namespace} --watch"
 
@@ -153,19 +153,19 @@ run_options = bundle(
 
 
 def group_view(cluster: Cluster, reference: str) -> GroupView:
-    """The group with what the operator says of it. ``reference``: ``sales``, or ``accounts/sales`` of that namespace.
+    """The group and its ConfigMap. ``reference``: ``sales``, or ``accounts/sales`` of that namespace.
 
     Raises:
         CommandFailed: there is no such group (the message lists those that there are), or the operator has not made
-            the group's ConfigMap, without which Spark's pods would wait for ever.
+            the group's ConfigMap, without which Spark's pods would wait without end.
     """
     key = group_key(cluster.namespace, reference)
     group, config_map = cluster.group_of(key), cluster.spark_config_map(key)
     if config_map is None:
         raise CommandFailed(
             f"there is no ConfigMap {config_map_of(cluster.namespace, key)!r} in namespace {cluster.namespace!r}; the "
-            "operator makes it beside each group, and in each namespace with tables of that group. Check that the "
-            "operator runs: colocation doctor"
+            "operator makes it in the namespace of each group, and in each namespace with tables of that group. Check "
+            "that the operator runs: colocation doctor"
         )
     return GroupView.from_objects(group, config_map, cluster.namespace, cluster.freshness(config_map))
 
@@ -220,7 +220,7 @@ def run(
 
 
 def _with_name(application: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with a name: without a Spark operator nobody else generates one."""
+    """The manifest with a name, since without a Spark operator only this command can generate one."""
     metadata = dict(application.get("metadata") or {})
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = metadata["generateName"] + secrets.token_hex(GENERATED_BYTES)
@@ -256,7 +256,7 @@ def _await_end(started: Started, applications: Applications, options: RunOptions
 
 
 def _ended(applications: Applications, namespace: str, name: str) -> str:
-    """What became of an application that cannot run: it would run later, when the command has been repeated."""
+    """Delete an application that cannot run, lest it run after the command is repeated; returns what became of it."""
     try:
         applications.delete(namespace, name)
     except (ApiException, HTTPError, CommandFailed) as error:
@@ -274,7 +274,7 @@ def print_result(result: Mapping[str, object] | None) -> None:
 
 
 def missing_result(ended: Outcome) -> str:
-    """That an application succeeded, and why its result is not known."""
+    """A message: the application succeeded, and why its result is not known."""
     why = ended.log_problem or "its driver's log holds none"
     return f"{ended.what} {ended.name} succeeded; its result could not be read: {why}"
 
@@ -291,10 +291,10 @@ def print_object(prepared: PreparedApplication, direct: bool) -> None:
 
 
 def report_failure(ended: Outcome) -> None:
-    """Fail with the driver's own words; of a driver that gives no reason, print the end of its log before.
+    """Fail with the driver's own error; if it gives no reason, print the end of its log before.
 
     Raises:
-        CommandFailed: always; says what failed and where to look.
+        CommandFailed: always, with what failed and where to look.
     """
     for line in ended.log_tail:
         tell(f"  {line}", err=True)

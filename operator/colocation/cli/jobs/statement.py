@@ -64,7 +64,7 @@ def choose_group(statement: str, namespace: str, groups: Sequence[Json], tables:
         if weights:
             return min(weights, key=lambda name: (name in private, -weights[name], name))
     raise ManifestError(
-        f"namespace {namespace!r} has no group to run beside: {HOW_TO_MAKE_ONE.format(namespace=namespace)}"
+        f"namespace {namespace!r} has no group to run with: {HOW_TO_MAKE_ONE.format(namespace=namespace)}"
     )
 
 
@@ -100,14 +100,16 @@ def is_private(group: Json) -> bool:
 
 
 CHANGED_BY_ROWS = ("append", "overwrite-partitions")
-"""Changes that are none without rows."""
+"""Changes that commit nothing when there are no rows."""
 TIME = Time(time.monotonic, time.sleep)
 
 request_options = bundle(
     "request",
     dict,
     click.argument("statement"),
-    click.option("--group", default=None, help="Run beside this group; default: that of the statement's tables."),
+    click.option(
+        "--group", default=None, help="Run on the nodes of this group; default: that of the statement's tables."
+    ),
     click.option(
         "--explain", is_flag=True,
         help="Also print the executed plan, with `colocate: true|false, reason: …` per join, group-by and window.",
@@ -129,7 +131,7 @@ def sql(
 ) -> None:
     """Run a SQL statement in the cluster; print its rows.
 
-    STATEMENT runs as a Spark application beside the buckets of the namespace's tables. Write TABLE for a table of the
+    STATEMENT runs as a Spark application on the nodes of the namespace's tables. Write TABLE for a table of the
     namespace, NAMESPACE.TABLE for one of another. EXPLAIN SELECT … shows the plan and the verdicts without running the
     query. The rows come from the driver through a port-forward and appear in no log. If this command ends before it has
     all rows, it deletes the application.
@@ -180,7 +182,7 @@ def print_result(
 
 
 def _given_up(started: Started, applications: Applications, error: BaseException) -> BaseException:
-    """What is to be raised; nobody will fetch the rows, so the application is deleted unless it has ended."""
+    """The error to raise. Deletes the application unless it has ended, since its rows will not be fetched."""
     what = f"{applications.what} {started.name}"
     try:
         if not applications.look(started.namespace, started.name).ended:
@@ -198,7 +200,7 @@ def _given_up(started: Started, applications: Applications, error: BaseException
 
 
 def chosen_group(cluster: Cluster, given: str | None, statement: str) -> str:
-    """The group to run beside: the given one, else that of the statement's tables.
+    """The group to run with: the given one, else that of the statement's tables.
 
     Raises:
         ManifestError: the namespace has no group.

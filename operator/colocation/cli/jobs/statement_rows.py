@@ -42,7 +42,7 @@ class Port(Protocol):
 
 @dataclass(frozen=True)
 class Time:
-    """A clock that does not go back, and its way to pass."""
+    """A monotonic clock, and a way to wait by it."""
 
     clock: Callable[[], float]
     sleep: Callable[[float], None]
@@ -110,7 +110,7 @@ class StatementResult:
                 raise CommandFailed(f"{error}: is the driver's image of another version?") from error
             number += 1
             chunk = None if self.parser.summary is not None else self._next(number)
-        self._say_farewell(number)
+        self._confirm_last_chunk(number)
 
     def _next(self, number: int) -> bytes:
         """The next chunk, however often the connection breaks."""
@@ -170,8 +170,8 @@ class StatementResult:
         said = body[:200].decode(errors="replace").strip()
         raise CommandFailed(f"the driver of {self._name} answered {status} to chunk {number} of its rows: {said}")
 
-    def _say_farewell(self, number: int) -> None:
-        """Tell the driver that the last chunk has arrived; it ends by itself when it does not hear it."""
+    def _confirm_last_chunk(self, number: int) -> None:
+        """Confirm to the driver that the last chunk has arrived; without that it ends by itself."""
         try:
             if self._port:
                 self._port.get(chunk_path(number), self._headers)
@@ -187,7 +187,7 @@ class StatementResult:
         self._port = None
 
     def _fail(self, what: str) -> NoReturn:
-        """Raise what the driver says, else that there is no result."""
+        """Raise the driver's error, else that there is no result."""
         if self._end and self._end.phase == "failed":
             report_failure(outcome(self._applications, self._namespace, self._name, self._end, sleep=self._time.sleep))
         trouble = f"; the last thing that went wrong on the way to it: {self._trouble}" if self._trouble else ""
@@ -200,7 +200,7 @@ RowsFormat = Literal["table", "json", "csv"]
 Rows = Sequence[Sequence[Any]]
 
 MEASURED_ROWS = 1000
-"""So many rows, or all of the first chunk's, say how wide the columns of a table are; a longer cell stands out."""
+"""The first rows, up to this many, set the widths of a table's columns; a longer cell sticks out."""
 
 
 def render(parser: ResultParser, chunks: Iterable[Rows], output: RowsFormat) -> Iterator[str]:

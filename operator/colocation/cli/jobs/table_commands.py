@@ -27,7 +27,7 @@ from ..terminal.output import Format, counted, size, tell, write
 from .job_options import JobOptions, job_options
 from .launch import Run, RunOptions, group_view, missing_result, print_result, run, run_options
 
-MAX_SUBSTITUTES_TOLD = 5
+MAX_LISTED_SUBSTITUTES = 5
 
 Json = dict[str, Any]
 
@@ -58,7 +58,7 @@ class TableJob:
     output: Format
 
     def run(self, request: TableRequest, describe: Callable[[str, Mapping[str, Any]], str]) -> None:
-        """Run the program beside the nodes that hold the table, and print what it did.
+        """Run the program on the nodes that hold the table, and print what it did.
 
         Args:
             request: what to do with which table.
@@ -90,9 +90,9 @@ class TableJob:
 
 
 def placed_by(table: Json) -> str:
-    """The group on whose nodes a table lies, as the table would name it; its own when it is in no group.
+    """The group on whose nodes a table is stored, as the table would name it; its private one when it is in no group.
 
-    Of a status that somebody spoiled, what can be read counts: a load with mode overwrite mends it.
+    Of a damaged status, what can be read counts: a load with mode overwrite repairs it.
 
     Raises:
         ValidationError: the spec cannot be read.
@@ -111,8 +111,8 @@ def with_missing(text: str, result: Mapping[str, Any]) -> str:
     missing = result["replicas_missing"]
     substitutes = result.get("substitutes", ())
     elsewhere = sorted({f"bucket {one['bucket']}: {one['node']} for {one['away']}" for one in substitutes})
-    if len(elsewhere) > MAX_SUBSTITUTES_TOLD:
-        elsewhere[MAX_SUBSTITUTES_TOLD:] = [f"and {len(elsewhere) - MAX_SUBSTITUTES_TOLD} more"]
+    if len(elsewhere) > MAX_LISTED_SUBSTITUTES:
+        elsewhere[MAX_LISTED_SUBSTITUTES:] = [f"and {len(elsewhere) - MAX_LISTED_SUBSTITUTES} more"]
     where = f" (meanwhile they are on other nodes: {', '.join(elsewhere)})" if elsewhere else ""
     copies = counted(missing, "missing copy of a file", "missing copies of files")
     return f"{text}; the operator repairs {copies}{where}" if missing else text
@@ -237,7 +237,7 @@ def drop_partitions(
 ) -> None:
     """Drop partitions of TABLE with all their rows.
 
-    All of them go in one commit. Older snapshots keep the rows for as long as spec.retention says.
+    All of them go in one commit. Older snapshots keep the rows for the time of spec.retention.
     """
     if not partitions:
         raise click.UsageError("no partition is given: name at least one with --partition COLUMN=VALUE")
@@ -269,8 +269,8 @@ def roll_back(
 ) -> None:
     """Make an older snapshot's rows the rows of TABLE again.
 
-    The command commits a new snapshot and writes no data. The replaced rows stay readable for as long as spec.retention
-    of the table says.
+    The command commits a new snapshot and writes no data. The replaced rows stay readable for the time of the table's
+    spec.retention.
     """
     wanted = RollBackRequest(table=table, snapshot_id=snapshot_id)
     TableJob(job, options, target, output).run(wanted, describe_roll_back)

@@ -1,4 +1,4 @@
-"""Asks the API server and the operator, with the rights of whoever started the page, and not too often."""
+"""Asks the API server and the operator for the page, with the user's rights, and not too often."""
 
 import threading
 import time
@@ -20,12 +20,12 @@ from .content import Findings
 LEAST_SECONDS = 2.0
 """Between two rounds of questions."""
 SHARE_OF_TIME = 5
-"""A round that took long is followed by a pause that is so many times longer."""
+"""The pause after a round is this many times as long as the round."""
 Answer = TypeVar("Answer")
 
 
 class Collector:
-    """What is true now; whoever asks again at once gets the same answer.
+    """Answers from what was read last, and reads again after a pause.
 
     Args:
         cluster: the user's connection.

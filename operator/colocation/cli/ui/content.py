@@ -1,4 +1,4 @@
-"""What the page shows, as JSON, made from what the API server and the operator said. Pure."""
+"""The content of the page as JSON, made from the answers of the API server and the operator. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
@@ -22,9 +22,9 @@ MAX_LISTED_EVENTS = 200
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found out at one time.
+    """The answers of one round of questions.
 
-    ``snapshot`` and ``plan`` are None where one may not ask the operator. ``problems``: what could not be found out,
+    ``snapshot`` and ``plan`` are None where the user may not ask the operator. ``problems``: what could not be read,
     and why. ``freshness``: whether the operator's verdicts hold.
     """
 
@@ -153,7 +153,7 @@ def _nodes(snapshot: Snapshot) -> Iterator[Json]:
 
 
 def _moves(planned: GroupPlan | None, running: Set[tuple[int, str]]) -> Iterator[Json]:
-    """What the plan would make, and when; what awaits approval among it. ``running``: (bucket, to) of copies."""
+    """The moves of the plan, those that await approval, too. ``running``: (bucket, to) of copies."""
     if planned is None:
         return
     starting = frozenset(planned.start_now)

@@ -16,7 +16,7 @@ WELL = "ready"
 
 
 class NodeState(NamedTuple):
-    """One word, why, and since when (RFC 3339; None where nobody knows)."""
+    """One word, why, and since when (RFC 3339; None where it is not known)."""
 
     word: str
     reason: str = ""
@@ -24,7 +24,7 @@ class NodeState(NamedTuple):
 
 
 def node_state(node: Node) -> NodeState:
-    """What matters most about a node."""
+    """The most important state of a node."""
     if not node.ready:
         since = node.not_ready_since.isoformat() if node.not_ready_since else None
         return NodeState("not ready", _because(node.not_ready_reason, node.not_ready_message), since)
@@ -57,7 +57,7 @@ HELD: dict[str, tuple[State, str]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A replica, or one that is to be. ``since``: RFC 3339; None where nobody knows. ``percent``: of a copy."""
+    """A replica, or a planned one. ``since``: RFC 3339; None where it is not known. ``percent``: of a copy."""
 
     bucket: int
     state: State
@@ -88,7 +88,7 @@ def matrix_of(
         found = chain(_surplus(state), _planned(planned), _mapped(nodes, state))
         clones = _clones(snapshot, state)
     for name, cell in found:
-        cells[name][cell.bucket] = cell  # a later one says more than an earlier one
+        cells[name][cell.bucket] = cell  # later ones are more specific
     for name, cell in clones:
         known = cells[name].get(cell.bucket)
         if known is None or known.state != "complete":

@@ -54,7 +54,7 @@ class UiServer(ThreadingHTTPServer):
     """Answers until the process ends; open connections do not keep it from ending.
 
     Args:
-        findings: asked for every answer; raises CommandFailed when nothing can be told.
+        findings: asked for every answer; raises CommandFailed when there is no answer.
         port: 0 takes a free one.
     """
 
@@ -76,7 +76,7 @@ class UiServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """What to open in the browser; who knows it sees what its user may see."""
+        """The address to open in the browser; anyone who knows it sees what the user may see."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     @property
@@ -85,7 +85,7 @@ class UiServer(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/{self._first_token}/"
 
     def take_first_token(self, token: bytes) -> bool:
-        """Whether it is the one that works once, and was not used before."""
+        """Whether it is the token that works once, and was not used before."""
         with self._lock:
             is_right = secrets.compare_digest(token, self._first_token.encode())
             if is_right:
@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = STATIC[path]
             return self._answer(HTTPStatus.OK, kind, files(__package__).joinpath("static", name).read_bytes())
         if path in ("api/overview", "api/group"):
-            return self._tell(path, parse_qs(query))
+            return self._send_findings(path, parse_qs(query))
         return self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -124,23 +124,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self._refuse(HTTPStatus(code), message or HTTPStatus(code).phrase)
 
-    def _tell(self, path: str, query: dict[str, list[str]]) -> None:
+    def _send_findings(self, path: str, query: dict[str, list[str]]) -> None:
         try:
             findings = self.server.findings()
         except CommandFailed as error:
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         if path == "api/overview":
-            return self._say(HTTPStatus.OK, overview(findings))
+            return self._send_json(HTTPStatus.OK, overview(findings))
         namespace, name = query.get("namespace", [""])[0], query.get("name", [""])[0]
         page = group_page(findings, (namespace, name))
         if page is None:
             return self._refuse(HTTPStatus.NOT_FOUND, f"there is no group {namespace}/{name}")
-        return self._say(HTTPStatus.OK, page)
+        return self._send_json(HTTPStatus.OK, page)
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        self._say(status, {"error": message})
+        self._send_json(status, {"error": message})
 
-    def _say(self, status: HTTPStatus, value: dict[str, Any]) -> None:
+    def _send_json(self, status: HTTPStatus, value: dict[str, Any]) -> None:
         self._answer(status, "application/json; charset=utf-8", json.dumps(value, separators=(",", ":")).encode())
 
     def _answer(self, status: HTTPStatus, kind: str, body: bytes, **more: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.cli.inspect.sizing import MAX_BUCKETS, Workload, advise
+from colocation.cli.inspect.sizing import MAX_BUCKETS, Workload, suggest
 
 from ..conftest import FakeCluster, Run
 
@@ -31,7 +31,7 @@ MIB, GIB, TIB = 2**20, 2**30, 2**40
 )
 def test_the_rule(workload: Workload, buckets: int, replicas: int, remark: str) -> None:
     """Tasks for all cores, files of 32 MiB to 1 GiB, one replica more than nodes that may be lost."""
-    advice = advise(workload)
+    advice = suggest(workload)
     assert (advice.buckets, advice.replicas) == (buckets, replicas)
     assert [remark in one for one in advice.remarks] == ([True] if remark else [])
 
@@ -40,7 +40,7 @@ def test_the_rule(workload: Workload, buckets: int, replicas: int, remark: str) 
                  partitions=st.integers(1, 10**4), losses=st.integers(0, 10)))  # fmt: skip
 def test_advice_is_always_a_valid_spec(workload: Workload) -> None:
     """Whatever is given: a group that admission takes, and never fewer buckets than cores while that is allowed."""
-    advice = advise(workload)
+    advice = suggest(workload)
     assert 1 <= advice.replicas <= min(7, workload.nodes)
     assert min(workload.cores, MAX_BUCKETS) <= advice.buckets <= MAX_BUCKETS
 

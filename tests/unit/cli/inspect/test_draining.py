@@ -124,9 +124,9 @@ def forever(seen: Seen) -> Iterator[Seen]:
         pytest.param({}, "still holds 2 replicas after 10 s; nothing moves of group lake/broken (InvalidSpec: "
                      "spec.buckets is 0; correct the spec); the drain goes on", id="its map names the node"),
         pytest.param({"backendsPerBucketSeq": None, "reason": "Recovering", "conditions": RECOVERING},
-                     "of group lake/broken (Recovering: wait); nobody knows yet which nodes hold its files",
+                     "of group lake/broken (Recovering: wait); it is not known yet which nodes hold its files",
                      id="its files are looked for"),
-        pytest.param({"backendsPerBucketSeq": [["node-1"], 7]}, "nobody knows yet which nodes hold its files",
+        pytest.param({"backendsPerBucketSeq": [["node-1"], 7]}, "it is not known yet which nodes hold its files",
                      id="a map that cannot be read"),
         pytest.param({"reason": None, "conditions": []},
                      "the operator has not said why: colocation show broken -n lake", id="not said why"),
@@ -186,7 +186,7 @@ def test_a_drain_without_the_right_to_list_groups_does_not_succeed(
     draining_node(forever(snapshot(0)))
     done = run("drain", "node-1", "--wait")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "nobody can say whether all replicas are counted" in done.stderr
+    assert "it is not known whether all replicas are counted" in done.stderr
     assert "ClusterRole colocation-admin" in done.stderr and "the drain goes on" in done.stderr
 
 
@@ -253,12 +253,12 @@ def test_nodes_count_replicas_of_groups_that_are_left_out(
     cluster.all_groups = refuse  # type: ignore[method-assign]
     shown = run("nodes").stdout
     assert shown.splitlines()[1].split()[5] == "1"
-    assert "nobody can say whether all replicas are counted" in shown
+    assert "it is not known whether all replicas are counted" in shown
 
 
-def test_many_left_out_groups_are_told_in_a_line() -> None:
+def test_many_left_out_groups_in_one_line() -> None:
     """The first three, and how many more."""
     groups = [left_out() for _ in range(5)]
-    told = nodes.told(left_out_of(snapshot(0), groups))
-    assert told.count("lake/broken") == 3
-    assert told.endswith("; and 2 more groups like these")
+    listed = nodes.describe_left_out(left_out_of(snapshot(0), groups))
+    assert listed.count("lake/broken") == 3
+    assert listed.endswith("; and 2 more groups like these")

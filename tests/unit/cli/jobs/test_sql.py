@@ -287,7 +287,7 @@ def test_sql_without_a_group_says_how_to_make_one(run: Run, cluster: FakeCluster
     cluster.tables().clear()
     done = run("sql", "select 1")
     assert done.exit_code == 2
-    assert "namespace 'shop' has no group to run beside: make one" in done.stderr
+    assert "namespace 'shop' has no group to run with: make one" in done.stderr
 
 
 @pytest.mark.parametrize("command", [
@@ -349,7 +349,7 @@ def test_sql_leaves_groups_of_single_tables_aside(run: Run, cluster: FakeCluster
 
 
 def test_sql_beside_the_only_group_of_a_single_table(run: Run, cluster: FakeCluster, driver: Driver) -> None:
-    """Where no table is in a group, that group is the one to run beside."""
+    """Where no table is in a group, that group is the one to run with."""
     cluster.groups()[0]["metadata"]["labels"] = {LABEL_PRIVATE: "true"}
     driver(ROWS)
     assert run("sql", "select 1").exit_code == 0

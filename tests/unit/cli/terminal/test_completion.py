@@ -8,17 +8,17 @@ from click.shell_completion import get_completion_class
 from kubernetes.client import ApiException
 
 from colocation.cli.main import main
-from colocation.cli.terminal import options
+from colocation.cli.terminal import completion, options
 
 from ..conftest import FakeCluster, Run
 
 
-@pytest.mark.parametrize("shell", options.SHELLS)
+@pytest.mark.parametrize("shell", completion.SHELLS)
 def test_a_script_for_each_shell(run: Run, shell: str) -> None:
     """It asks the command itself; bash, which is everywhere here, parses its own."""
     done = run("completion", shell)
     assert done.exit_code == 0
-    assert options.VARIABLE in done.stdout
+    assert completion.VARIABLE in done.stdout
     if shell == "bash":
         bash = shutil.which("bash")
         assert bash
@@ -28,7 +28,7 @@ def test_a_script_for_each_shell(run: Run, shell: str) -> None:
 def completions(words: list[str], incomplete: str) -> list[str]:
     made = get_completion_class("bash")
     assert made
-    offered = made(main, {}, "colocation", options.VARIABLE).get_completions(words, incomplete)
+    offered = made(main, {}, "colocation", completion.VARIABLE).get_completions(words, incomplete)
     return [item.value for item in offered]
 
 
