@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from colocation.submit.kinds import APACHE_GROUP, APACHE_VERSIONS
+from colocation.submit.manifest import APACHE_GROUP, APACHE_VERSIONS
 from devcluster import binaries
 from tests.support.certificates import self_signed
 from tests.support.ports import free_ports

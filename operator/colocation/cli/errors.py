@@ -9,9 +9,8 @@ from kubernetes.config import ConfigException
 from pydantic import ValidationError
 from urllib3.exceptions import HTTPError, SSLError
 
-from ..submit.driver_log import is_passing, status_message
-from ..submit.errors import ManifestError
-from ..submit.run import RunError
+from ..submit.manifest import ManifestError
+from ..submit.run import RunError, is_passing, status_message
 from .terminal.output import tell
 
 FAILED, WRONG_USAGE = 1, 2

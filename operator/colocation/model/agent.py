@@ -15,7 +15,7 @@ BITS_OF_A_DIGIT = 4
 MAX_TERM = (1 << 31) - 1
 """A Lease counts its transitions in 32 bits."""
 SizeBytes = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""Of a disk. An agent that says another number says nothing: decisions about all groups go by it."""
+"""Of a disk. A report with another number is not valid: decisions about all groups depend on it."""
 
 STALE_TERM = "StaleTerm"
 STALE_ORDER = "StaleOrder"
@@ -178,7 +178,7 @@ MARKER_FILE = "colocation.json"
 
 
 class DiskReport(Observed):
-    """What an agent says of its disk. ``id`` is that of the data root's marker, empty while it has none.
+    """An agent's report on its disk. ``id`` is that of the data root's marker, empty while it has none.
 
     ``reason`` is one of Reason.DISK_…, empty when the disk is well; it is so since ``since_uptime_seconds`` on the
     agent's own clock.
@@ -194,9 +194,9 @@ class AgentReport(Observed):
     """What one agent holds and has verified. ``revision`` changes whenever any of it changes.
 
     ``tables`` answers for the tables of the question; without ``is_full`` only those that changed since the revision
-    that the caller has. Without ``is_whole`` the rest of them is told to whoever asks with this ``revision``: there is
-    too much to say of many large tables for one answer. ``instance`` names the agent's process, ``uptime_seconds`` is
-    its own clock, ``term`` the newest that it has heard of.
+    that the caller has. Without ``is_whole`` the rest of them is in the answer to the next question with this
+    ``revision``: many large tables do not fit into one answer. ``instance`` names the agent's process,
+    ``uptime_seconds`` is its own clock, ``term`` the newest that it has heard of.
     """
 
     node: str
@@ -275,7 +275,7 @@ class RecycleRequest(Frozen):
 
 
 class RestoreRequest(Frozen):
-    """Out of the recycle bin, or from where it lies, to the folder ``directory`` of the table that brings it back."""
+    """Move the folder from the recycle bin, or from its place, to ``directory`` of the table that brings it back."""
 
     directory: str
     term: int = Field(0, ge=0, description="Of the operator's Lease.")
@@ -292,7 +292,7 @@ class RecycledSchema(Observed):
 
 
 class ManifestSummary(Observed):
-    """A manifest that lies in a table's folder: enough to make the table again. ``modified_at``: RFC 3339, display."""
+    """A manifest in a table's folder: enough to create the table again. ``modified_at``: RFC 3339, display."""
 
     sha256: str
     table: str

@@ -38,13 +38,13 @@ def first_of_equal_ones(value: Value) -> Value:
 class Frozen(BaseModel):
     """An immutable value: snake_case in Python, camelCase in Kubernetes objects and JSON files.
 
-    Unknown fields are refused so that a misspelt field is an error and not silence.
+    Unknown fields are refused, so that a misspelt field is an error.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Forget which fields were given and which are defaults: nobody asks, and it is a third of a value's memory."""
+        """Forget which fields were given and which are defaults: never needed, and a third of the memory."""
         object.__setattr__(self, "__pydantic_fields_set__", _NO_FIELDS)
 
     def to_json_dict(self) -> dict[str, object]:
@@ -110,7 +110,7 @@ def http_date(headers: Mapping[str, str]) -> datetime | None:
 
 
 def _time(pattern: str) -> tuple[FieldInfo, AfterValidator]:
-    """A text of this pattern that is a time; the CRD states the pattern, the message says it in words."""
+    """A text of this pattern that is a time; the CRD states the pattern, the message states it in words."""
     expression = re.compile(pattern)
 
     def check(text: str) -> str:

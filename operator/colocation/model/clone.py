@@ -45,7 +45,7 @@ MAX_SPEC_LENGTH = 800_000
 
 
 def spec_to_environment(spec: CloneSpec) -> dict[str, str]:
-    """The environment variables that tell a Job its spec: ``CLONE_SPEC``, then ``CLONE_SPEC_2``, … if it is long.
+    """The environment variables that pass a Job its spec: ``CLONE_SPEC``, then ``CLONE_SPEC_2``, … if it is long.
 
     JSON as it is while it fits into one variable, else compressed (Zstandard, Base64).
 
@@ -68,7 +68,7 @@ def fitting(spec: CloneSpec) -> CloneSpec:
 
 
 def spec_from_environment(environment: Mapping[str, str]) -> CloneSpec:
-    """The spec that these environment variables tell.
+    """The spec in these environment variables.
 
     Raises:
         ValueError: they hold no CloneSpec (pydantic.ValidationError is one).
@@ -105,7 +105,7 @@ def clone_directory(namespace: str, group: str, bucket: int) -> str:
 
 
 MIN_CLONE_MIB_PER_SECOND = 1.0
-"""Less would not be a budget but a standstill: a repair has to end."""
+"""The least budget with which a repair still ends."""
 MIN_CLUSTER_CLONES = 4
 FAST_CLONE_MIB_PER_SECOND = 64.0
 """A clone with so much is quick enough: a larger budget of the cluster is for more clones at a time."""

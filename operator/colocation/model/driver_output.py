@@ -72,7 +72,7 @@ COLUMNS, SUMMARY = "columns", "summary"
 
 
 class BadResult(ValueError):
-    """What was sent is no part of a result."""
+    """The bytes are no part of a result."""
 
 
 def chunk_path(number: int) -> str:

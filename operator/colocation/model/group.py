@@ -77,8 +77,8 @@ def _digest(group: tuple[str, str], made_at: str, moves: tuple[ProposedMove, ...
 
 
 def awaiting_message(group: tuple[str, str], proposal: Proposal) -> str:
-    """What to say of a proposal of the group (namespace, name) that is not approved; the same in conditions, events
-    and commands.
+    """The message for a proposal of the group (namespace, name) that is not approved; the same in conditions,
+    events and commands.
     """
     namespace, name = group
     replicas = f"{proposal.replicas} replica{'' if proposal.replicas == 1 else 's'}"
@@ -89,7 +89,7 @@ def awaiting_message(group: tuple[str, str], proposal: Proposal) -> str:
 
 
 def approved_message(proposal: Proposal) -> str:
-    """What to say of a proposal that somebody has just approved."""
+    """The message for a proposal that was just approved."""
     moves = "1 replica moves" if proposal.replicas == 1 else f"{proposal.replicas} replicas move"
     return f"proposal {proposal.id}: {moves}"
 

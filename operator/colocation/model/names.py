@@ -17,7 +17,7 @@ TABLE_DATA_SUBRESOURCE = "data"
 
 LABEL_GROUP = "colocation.dev/group"
 LABEL_GROUP_NAMESPACE = "colocation.dev/group-namespace"
-"""Beside ``colocation.dev/group``, on applications whose group is in another namespace."""
+"""In addition to ``colocation.dev/group``, on applications whose group is in another namespace."""
 ANNOTATION_DECISION = "colocation.dev/decision"
 """On Spark applications: colocated or not, and why, as it was decided when the application was created."""
 ANNOTATION_NODE_LABEL = "colocation.dev/node-label"
@@ -111,10 +111,10 @@ TOKEN_DIRECTORY = "/var/run/secrets/colocation.dev"
 TOKEN_PATH = f"{TOKEN_DIRECTORY}/token"
 CA_PATH = f"{TOKEN_DIRECTORY}/ca.crt"
 AGENTS_KEY = "agents.json"
-"""Of a group's ConfigMap: node -> its agent's URL, if it is ready. Spark's pods have it as a file beside the CA, which
+"""Of a group's ConfigMap: node -> its agent's URL, if it is ready. Spark's pods have it as a file next to the CA, which
 the kubelet renews."""
 OTHER_AGENTS_KEY = "agents-not-ready.json"
-"""The same of the group's other agents: whom readers ask last, for nobody tells them of it while no operator runs."""
+"""The same of the group's other agents, which readers ask last: without an operator the list may be out of date."""
 
 SPARK_CONFIG_MAP_SUFFIX = "-spark"
 
@@ -135,14 +135,14 @@ def agent_certificate_name(node: str) -> str:
 def node_label(namespace: str, group: str) -> str:
     """The label that is on exactly the nodes of a group; groups of several namespaces may have one name.
 
-    It follows from the names alone, so that it is known to whoever knows the group.
+    It follows from the names alone, so every component can compute it.
     """
     digits = hashlib.sha256(f"{namespace}/{group}".encode()).hexdigest()[:16]
     return f"{NODE_LABEL_PREFIX}{group[:NODE_LABEL_NAME_CHARACTERS].rstrip('-._')}.{digits}"
 
 
 def spark_config_map_name(group: str) -> str:
-    """The ConfigMap that the operator keeps beside a group for Spark (agents, CA, pod templates, confs)."""
+    """The ConfigMap that the operator keeps for Spark in a group's namespace (agents, CA, pod templates, confs)."""
     return f"{group}{SPARK_CONFIG_MAP_SUFFIX}"
 
 

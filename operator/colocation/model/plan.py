@@ -77,8 +77,8 @@ class GroupPlan(Frozen):
     ``next_map``: the map to write now, None when it does not change; a replica enters it only complete, and the one
     it succeeds leaves in the same step. ``drops``: replicas safe to delete now, against the *current* map.
     ``cancel``: indexes into the snapshot's clones that are no longer wanted. ``blocked``: why buckets cannot be moved
-    now; ``stalled``: the cause that keeps the group from its target until somebody acts, or a failing node is tried
-    again. ``proposal``: balance moves that await approval, which are not in ``moves``; or that were approved: those
+    now; ``stalled``: the cause that keeps the group from its target until an administrator acts, or a failing node is
+    tried again. ``proposal``: balance moves that await approval, which are not in ``moves``; or approved ones: those
     still to make are in ``moves``. ``expected``: of previews only. ``is_judged`` False: the planner failed, and nothing
     is known; ``stable`` and ``reason`` are then no verdict, and the last one stands.
     """

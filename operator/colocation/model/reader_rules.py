@@ -33,7 +33,7 @@ MAX_VALID_SECONDS = 10**7
 
 
 class SignOfLife(Observed):
-    """``operator.json``: what the operator says of itself beside each group; its JSON is ``to_json_dict()``."""
+    """``operator.json`` in each group's ConfigMap: when the operator was last alive; its JSON is ``to_json_dict()``."""
 
     renew_time: str = Field(description="When the operator last said that it lives; RFC 3339.")
     valid_seconds: float = Field(gt=0, le=MAX_VALID_SECONDS, description="So long after that time its verdicts hold.")
@@ -64,7 +64,7 @@ def read_sign_of_life(data: Mapping[str, str]) -> SignOfLife | None:
     """The sign of life in a ConfigMap's data; None when it has none: an older operator's.
 
     Raises:
-        ValueError: it has one that says nothing.
+        ValueError: it has one that cannot be read.
     """
     text = data.get(SIGN_OF_LIFE_KEY)
     if text is None:
@@ -108,7 +108,7 @@ COMPLETE = "complete"
 
 class Liveness(Frozen):
     """``is_whole``: every bucket has a live replica. ``message``: which have none, e.g. ``NoLiveReplica: bucket 3``;
-    empty when all have one, or when the group's own reason says enough.
+    empty when all have one, or when the group's own reason is enough.
     """
 
     is_whole: bool = False
@@ -118,11 +118,11 @@ class Liveness(Frozen):
 def liveness(status: ColocationGroupStatus, ready: Collection[str]) -> Liveness:
     """Whether every bucket of the group has a live replica.
 
-    A group that the operator has not judged, that has no map, or that somebody marked unstable by hand is not whole:
-    nobody knows its replicas, or an administrator does not want them used.
+    A group that the operator has not judged, that has no map, or that was marked unstable by hand is not whole: its
+    replicas are not known, or an administrator does not want them used.
 
     Args:
-        status: of the group, from an operator whose words hold.
+        status: of the group, from an operator whose verdict holds.
         ready: nodes whose agents are ready.
     """
     rows = status.backends_per_bucket_seq
@@ -134,11 +134,11 @@ def liveness(status: ColocationGroupStatus, ready: Collection[str]) -> Liveness:
 
 def dead_buckets(status: ColocationGroupStatus, ready: Collection[str]) -> list[int]:
     """The buckets of the group's map that have no live replica; see ``liveness``."""
-    told = {one.bucket: one.replicas for one in status.unstable_buckets}
+    reported = {one.bucket: one.replicas for one in status.unstable_buckets}
     return [
         bucket
         for bucket, row in enumerate(status.backends_per_bucket_seq or ())
-        if not any(node in ready and told.get(bucket, {}).get(node, COMPLETE) == COMPLETE for node in row)
+        if not any(node in ready and reported.get(bucket, {}).get(node, COMPLETE) == COMPLETE for node in row)
     ]
 
 
@@ -166,7 +166,7 @@ BLANKS = "".join(map(chr, range(0x21)))
 
 
 def configured_cores(conf: Mapping[str, object]) -> int:
-    """The cores that an application's executors have together, by its configuration; 0 = it does not say.
+    """The cores that an application's executors have together, by its configuration; 0 = not known.
 
     Only on Kubernetes: elsewhere the cluster decides. With dynamic allocation: the most that it may get.
     """
@@ -184,14 +184,14 @@ def _text(conf: Mapping[str, object], key: str) -> str:
 
 
 def _whole(text: str, default: int) -> int:
-    """A number as it was given; what is no number says nothing."""
+    """A number as it was given; 0 for what is no number."""
     if not text:
         return default
     return int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS else 0
 
 
 def few_buckets(group: str, buckets: int, cores: int) -> str:
-    """What to say where a group has fewer buckets than the application has cores; empty otherwise.
+    """A message where a group has fewer buckets than the application has cores; empty otherwise.
 
     Args:
         group: ``<namespace>/<name>``.

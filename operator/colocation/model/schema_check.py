@@ -103,7 +103,7 @@ def schema_of(table: ColocatedTableSpec, status: ColocatedTableStatus) -> Coloca
 def refused_change(stored: Sequence[Column], wanted: Sequence[Column]) -> str | None:
     """Why files with the columns ``stored`` do not fit a table with the columns ``wanted``; None when they do.
 
-    Both values are in the text, and what to do is not: that depends on who asks.
+    The text has both values; what to do depends on the caller, who adds it.
     """
     by_name = {column.stored_name.lower(): column for column in wanted}
     problems = []

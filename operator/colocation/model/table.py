@@ -62,7 +62,7 @@ COLUMNS_DIGEST_DIGITS = 16
 def columns_digest(columns: Sequence[Column]) -> str:
     """By which a group remembers the columns that it took; it has no room for the columns of a thousand tables.
 
-    Comments do not count: files fit whatever people are told.
+    Comments do not count: files do not depend on them.
     """
     text = json.dumps([column.model_dump(by_alias=True, exclude={"comment"}) for column in columns], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:COLUMNS_DIGEST_DIGITS]

@@ -75,7 +75,7 @@ def is_framed(stored: bytes) -> bool:
 
 
 def split_frames(stored: bytes, sha256: str, max_bytes: int, bucket: int | None = None) -> ManifestParts:
-    """The parts of a manifest of format 2; each frame has the digest that the one before it says.
+    """The parts of a manifest of format 2; each frame has the digest that the frame before it states.
 
     Args:
         stored: for which ``is_framed``.
@@ -84,7 +84,7 @@ def split_frames(stored: bytes, sha256: str, max_bytes: int, bucket: int | None 
         bucket: the only one whose files are read; None = all of them.
 
     Raises:
-        ValueError: it was cut, is not what its digests say, or is larger; of what lies behind the header as soon as
+        ValueError: it was cut, differs from its digests, or is larger; of what follows the header as soon as
             ``buckets`` comes to it.
     """
     view = memoryview(stored)
@@ -95,7 +95,7 @@ def split_frames(stored: bytes, sha256: str, max_bytes: int, bucket: int | None 
         raise ValueError(f"manifest {sha256} begins with a frame of {content_bytes} bytes; allowed: {_CONTENT_BYTES}")
     head = bytes(view[_PREFIX.size : _PREFIX.size + header_bytes])
     if hashlib.sha256(head).digest() != header_digest:
-        raise ValueError(f"the header of manifest {sha256} has another content than its digest says")
+        raise ValueError(f"the header of manifest {sha256} does not match its digest")
     text = decompressed(head, sha256, max_bytes)
     header = parsed_json(_HEADER, text, sha256)
     frames = _frames(view[_PREFIX.size + header_bytes :], header.frames, sha256, bucket)
@@ -125,7 +125,7 @@ def _frames(
         content = bytes(view[start:position])
         if hashlib.sha256(content).hexdigest() != frame.sha256:
             raise ValueError(
-                f"the files of bucket {frame.bucket} in manifest {sha256} have another content than their digest says"
+                f"the files of bucket {frame.bucket} in manifest {sha256} do not match their digest"
             )
         yield frame, content
     if position != len(view):
@@ -136,7 +136,7 @@ def parsed_json(kind: TypeAdapter[Value], text: bytes, sha256: str) -> Value:
     """A manifest's JSON, or a part of it, as a value.
 
     Raises:
-        ValueError: it is another value, or has so many that they would take the memory of whoever reads it.
+        ValueError: it is another value, or has so many values that they would exhaust the reader's memory.
     """
     check_values(text, sha256)
     return kind.validate_json(text)
@@ -189,8 +189,8 @@ FORMAT_VERSION = 2
 MANIFEST_DIRECTORY = "manifests"
 DATA_DIRECTORY = "data"
 MAX_MANIFEST_BYTES = 128 << 20
-"""Of a manifest's JSON, and of what is stored. Whoever may load can put any bytes under a manifest's
-name, so nothing larger is read, nor is memory taken for what a frame merely announces."""
+"""Of a manifest's JSON, and of what is stored. An account that may load can put any bytes under a
+manifest's name, so nothing larger is read, and no memory is taken for a size that a frame merely announces."""
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _CHARACTER = r"[^\n\r\u0085\u2028\u2029]"
@@ -251,7 +251,7 @@ class TableManifest(Observed):
 
 
 class WrongDigest(ValueError):
-    """A manifest's content is another than its name says."""
+    """A manifest's content does not match the digest in its name."""
 
 
 class BucketFile(Protocol):
@@ -302,7 +302,7 @@ def files_of_frames(parts: ManifestParts, sha256: str, kind: TypeAdapter[list[Fi
     """All files of a manifest of format 2, each in the frame of its bucket.
 
     Raises:
-        ValueError: a frame holds other files than the header says, or all of them too many.
+        ValueError: a frame holds other files than the header lists, or all of them too many.
     """
     found: list[File] = []
     values = 0
@@ -320,7 +320,7 @@ def files_of_frames(parts: ManifestParts, sha256: str, kind: TypeAdapter[list[Fi
 
 
 def check_format(format_version: int, sha256: str, parts: ManifestParts) -> None:
-    """Refuse a manifest that a newer version of us wrote, or that is not stored as its format says.
+    """Refuse a manifest that a newer version of us wrote, or that is not stored as its format requires.
 
     Raises:
         ValueError: saying which format it has and which this version reads.
@@ -343,7 +343,7 @@ def check_files(files: Collection[BucketFile], buckets: int) -> None:
     """
     _check_count(len(files))
     if not 1 <= buckets <= MAX_BUCKETS:
-        raise ValueError(f"the manifest says {buckets} buckets; allowed: 1 to {MAX_BUCKETS}")
+        raise ValueError(f"the manifest has {buckets} buckets; allowed: 1 to {MAX_BUCKETS}")
     if len({file.path for file in files}) != len(files):
         raise ValueError("the manifest lists a file twice; allowed: once")
     for file in files:
@@ -371,5 +371,5 @@ def _digits_of_file_name(path: str) -> str:
 
 
 def manifest_path(sha256: str) -> str:
-    """Where a manifest lies, relative to the table's folder."""
+    """A manifest's path, relative to the table's folder."""
     return f"{MANIFEST_DIRECTORY}/{sha256}.json.zst"

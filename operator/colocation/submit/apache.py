@@ -9,11 +9,9 @@ from typing import Any
 
 from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
 from ..model.reader_rules import KUBERNETES, MASTER, configured_cores
-from .decision import Decision, decide
-from .errors import ManifestError
-from .group_view import GroupView
-from .merge import Json, require_mapping
-from .pods import place_driver, place_executor
+from .group_view import Decision, GroupView, decide
+from .manifest import Json, ManifestError, require_mapping
+from .pod_templates import place_driver, place_executor
 from .spark_conf import DRIVER_ACCOUNT, EXECUTOR_ACCOUNT, IMAGE, check_conf, merge_conf, our_conf
 
 PROGRAMS = ("jars", "pyFiles", "sparkRFiles")
@@ -23,7 +21,7 @@ CONTAINER_NAMES = {
 }
 DEFAULT_CONTAINERS = {"driver": DRIVER_CONTAINER, "executor": EXECUTOR_CONTAINER}
 RETAIN_MILLISECONDS = 3_600_000
-"""Apache's operator deletes the driver's pod, and its log with the result, at its end, unless asked to keep it."""
+"""Apache's operator deletes the driver's pod, and its log with the result, as soon as it ends, unless this is set."""
 
 
 def place_application(application: Json, group: GroupView) -> Decision:

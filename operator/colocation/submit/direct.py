@@ -2,8 +2,8 @@
 
 The Job's pod is the driver's as spark-on-k8s makes it, completed with the driver's pod template. It runs ``spark-submit
 --deploy-mode client`` and makes the executors, which it owns. Their pod template travels in an annotation of the pod,
-which the pod mounts. So the Job is the only object: it is made at once or not at all, and everything goes with it. What
-Spark's submission would set on a driver's pod, memory above all, is set here.
+which the pod mounts. So the Job is the only object: it is made whole or not at all, and everything is deleted with
+it. What Spark's submission would set on a driver's pod, memory above all, is set here.
 """
 
 import json
@@ -20,8 +20,8 @@ from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER, SPARK_A
 from ..model.base import Frozen
 from .apache import CONTAINER_NAMES
 from .direct_fields import check_fields, configuration, driver_template
-from .errors import ManifestError
-from .merge import Json, merge_list
+from .manifest import Json, ManifestError
+from .pod_templates import merge_list
 from .prepare import PreparedApplication
 from .spark_conf import DRIVER_ACCOUNT, EXECUTOR_ACCOUNT, IMAGE
 
@@ -31,7 +31,7 @@ DEFAULT_ACCOUNT = "spark"
 DEFAULT_EXECUTORS = 2
 MIN_OVERHEAD_MIB = 384
 OVERHEAD_FACTOR, OVERHEAD_FACTOR_NOT_JVM = 0.1, 0.4
-"""Spark's factor: Python next to the JVM needs memory that the JVM does not count."""
+"""Spark's: Python runs outside the JVM and needs memory that the JVM does not know of."""
 
 PULL_POLICY = "spark.kubernetes.container.image.pullPolicy"
 SELECTOR_OF_DRIVER = "spark.kubernetes.driver.node.selector."
@@ -57,7 +57,7 @@ _MIB_PER_UNIT = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 10
 class DirectSubmission(Frozen):
     """A driver to start. ``driver_template`` and ``executor_template`` are whole pods, ours and the manifest's in one.
 
-    ``conf`` is Spark's whole configuration, image, accounts and sizes included. ``labels`` and ``annotations`` are
+    ``conf`` holds all of Spark's configuration, image, accounts and sizes included. ``labels`` and ``annotations`` are
     the application's.
     """
 
@@ -291,7 +291,7 @@ def _driver_container(framed: Mapping[str, Any], chosen: Mapping[str, Any]) -> J
 
 
 def _spark_submit_arguments(submission: DirectSubmission) -> list[str]:
-    """Arguments of spark-submit. The driver's address is its pod's, and the executors are owned by its pod."""
+    """The arguments of spark-submit. The driver's address is its pod's, and the executors are owned by its pod."""
     ours = {
         "spark.master": API_SERVER,
         "spark.app.name": submission.conf.get("spark.app.name", submission.name),

@@ -1,15 +1,15 @@
 """Kubeflow's fields as what they become: Spark's configuration, and environment of the driver's container.
 
 Kubeflow's operator gives them to spark-submit; without it we do. Later words overrule earlier ones there, so a field
-overrules ``sparkConf``. A field that only an operator can honour is refused: it would be lost without a word.
+overrules ``sparkConf``. A field that only an operator can apply is refused, since it would have no effect.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from ..manifests.spark_pods import DRIVER_CONTAINER
-from .errors import ManifestError
-from .merge import Json, merge_list
+from .manifest import Json, ManifestError
+from .pod_templates import merge_list
 
 SPEC_FIELDS = frozenset(
     {"type", "sparkVersion", "pythonVersion", "mode", "image", "imagePullPolicy", "imagePullSecrets", "mainClass",
@@ -83,7 +83,7 @@ def check_fields(spec: Mapping[str, Any]) -> None:
 
 
 def configuration(spec: Mapping[str, Any]) -> dict[str, str]:
-    """All fields of the spec that Spark has configuration for."""
+    """All fields of the spec that Spark itself knows, as configuration."""
     conf = {key: _text(value) for key, value in (spec.get("sparkConf") or {}).items()}
     conf |= {f"spark.hadoop.{key}": _text(value) for key, value in (spec.get("hadoopConf") or {}).items()}
     conf |= _named(spec, SPEC_CONF)
@@ -115,7 +115,7 @@ def _pod_configuration(pod: Mapping[str, Any], role: str) -> dict[str, str]:
 
 
 def driver_template(driver: Mapping[str, Any]) -> Json:
-    """The driver's pod template with the environment of the fields next to it.
+    """The driver's pod template with the environment of the manifest's own fields.
 
     Raises:
         ManifestError: a variable is in both, with two values.

@@ -1,4 +1,8 @@
-"""A colocation group as a submitter sees it: is it stable, where do its buckets lie, with which settings."""
+"""A group as submission sees it, and the decision whether an application's joins in it are colocated. Pure.
+
+The decision is the state at submission. It is shown to people; the application does not obey it, since each session
+decides again when it plans a query.
+"""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -9,9 +13,8 @@ from ..model.base import Frozen
 from ..model.conditions import Reason
 from ..model.group import ColocationGroupStatus, ExecutorAffinity, namespace_refusal
 from ..model.names import AGENTS_KEY, DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
-from ..model.reader_rules import CURRENT, Freshness, Liveness, liveness
-from .errors import ManifestError
-from .merge import require_mapping
+from ..model.reader_rules import CURRENT, Freshness, Liveness, few_buckets, liveness
+from .manifest import ManifestError, require_mapping
 
 CONFIGURATION_KEY = "spark-defaults.conf"
 
@@ -77,11 +80,11 @@ class GroupView(Frozen):
         spec: Mapping[str, Any] | None = None,
         ready: Collection[str] = (),
     ) -> "GroupView":
-        """From what the operator wrote about a group.
+        """From what the operator reports about a group.
 
         ``key`` is the group's (namespace, name); ``namespace`` the application's, None = the group's; ``freshness``:
-        whether that still holds; ``spec``: the group's, as JSON; ``ready``: nodes whose agents are ready; the rest
-        the installation's.
+        whether that report still holds; ``spec``: the group's, as JSON; ``ready``: nodes whose agents are ready; the
+        rest the installation's.
         """
         spec = spec or {}
         stable_condition = next((item for item in status.conditions if item.type == "Stable"), None)
@@ -116,13 +119,13 @@ class GroupView(Frozen):
 
     @property
     def labels(self) -> dict[str, str]:
-        """What an application of this group is labelled with."""
+        """The labels of an application of this group."""
         other = {LABEL_GROUP_NAMESPACE: self.group_namespace} if self.group_namespace else {}
         return {LABEL_GROUP: self.name, **other}
 
     @property
     def placement(self) -> SparkPlacement:
-        """What the pod templates are made from."""
+        """The values for the pod templates."""
         return SparkPlacement(
             namespace=self.namespace,
             group=self.name,
@@ -142,7 +145,7 @@ class GroupView(Frozen):
 
 
 def check_allowed(group: tuple[str, str], allowed: Iterable[str], namespace: str) -> None:
-    """Refuse an application on a group of another namespace that does not allow the application's.
+    """Refuse an application for a group of another namespace that does not allow the application's own.
 
     Raises:
         ManifestError: naming the namespaces that it allows.
@@ -155,10 +158,10 @@ def check_allowed(group: tuple[str, str], allowed: Iterable[str], namespace: str
 def read_ready_nodes(agents: str) -> frozenset[str]:
     """The nodes in ``agents.json`` of a group's ConfigMap; what cannot be read names none."""
     try:
-        found = json.loads(agents or "{}")
+        urls = json.loads(agents or "{}")
     except ValueError:
         return frozenset()
-    return frozenset(found) if isinstance(found, dict) else frozenset()
+    return frozenset(urls) if isinstance(urls, dict) else frozenset()
 
 
 def read_properties(text: str) -> dict[str, str]:
@@ -184,3 +187,58 @@ def group_label(application: Mapping[str, Any]) -> str:
         )
     namespace = labels.get(LABEL_GROUP_NAMESPACE)
     return f"{namespace}/{group}" if namespace else group
+
+
+WHEN_UNSTABLE = "spark.colocation.whenUnstable"
+DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
+
+
+class Decision(Frozen):
+    """Whether joins of the group's tables run without a shuffle; ``reason``: why not; ``note``: what qualifies it."""
+
+    colocated: bool
+    reason: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        """As in ``explain``: ``colocate: true``, ``colocate: true, note: …`` or ``colocate: false, reason: …``."""
+        text = f"colocate: {str(self.colocated).lower()}"
+        text = f"{text}, reason: {self.reason}" if self.reason else text
+        return f"{text}, note: {self.note}" if self.note else text
+
+
+def decide(group: GroupView, conf: Mapping[str, str], cores: int = 0) -> Decision:
+    """What an application that starts now would get: as Spark's sessions decide, in the operator's words.
+
+    Args:
+        group: as it is now.
+        conf: the application's Spark configuration.
+        cores: that its executors have together; 0 = not known.
+
+    Raises:
+        ManifestError: a switch has a value that is not allowed.
+    """
+    if switch(conf, DISABLE_COLOCATE_JOIN, ("true", "false"), default="false") == "true":
+        return Decision(colocated=False, reason="Session disabled")
+    remark = few_buckets(group.full_name, group.buckets, cores) if group.buckets else ""
+    when_unstable = switch(conf, WHEN_UNSTABLE, ("live", "shuffle", "colocated"), default="live")
+    if group.stable:
+        return Decision(colocated=True, note=remark)
+    not_stable = f"group is not stable: {group.instability}"
+    if when_unstable == "colocated" or (when_unstable == "live" and group.liveness.is_whole):
+        notes = (f"{not_stable}; buckets are read from live replicas", remark)
+        return Decision(colocated=True, note="; ".join(filter(None, notes)))
+    dead = group.liveness.message if when_unstable == "live" else ""
+    return Decision(colocated=False, reason="; ".join(filter(None, (not_stable, dead))))
+
+
+def switch(conf: Mapping[str, str], key: str, allowed: tuple[str, ...], *, default: str) -> str:
+    """The value of a configuration key that takes one of a few words.
+
+    Raises:
+        ManifestError: it holds another word.
+    """
+    value = conf.get(key, default)
+    if value not in allowed:
+        raise ManifestError(f"{key} is {value!r}; allowed: {', '.join(allowed)}")
+    return value

@@ -2,6 +2,10 @@
 
 A schedule holds the spec of its runs as its template. It decides nothing: each run is judged when it starts, by Spark's
 session, or by the webhook where that is installed.
+
+Kubeflow's operator applies ``affinity``, ``env``, ``volumeMounts`` and the like by a webhook, and leaves every pod that
+has a template alone. Since we add a template, such fields of the manifest have to move into it; otherwise they would
+have no effect.
 """
 
 import re
@@ -18,14 +22,88 @@ from ..model.reader_rules import (
     MAX_EXECUTORS,
     configured_cores,
 )
-from .affinity import check_node_selector
-from .decision import Decision, decide
-from .errors import ManifestError, conflict
-from .group_view import GroupView
-from .merge import Json, merge_map, require_mapping
-from .pods import place_driver, place_executor
+from .group_view import Decision, GroupView, decide
+from .manifest import Json, ManifestError, conflict, require_mapping
+from .pod_templates import check_node_selector, merge_list, merge_map, place_driver, place_executor
 from .spark_conf import EXCLUDED_STEPS, IMAGE, check_conf, merge_conf, our_conf
-from .webhook_fields import move_into_template
+
+POD_FIELDS = {
+    "affinity": "affinity",
+    "tolerations": "tolerations",
+    "nodeSelector": "nodeSelector",
+    "podSecurityContext": "securityContext",
+    "schedulerName": "schedulerName",
+    "priorityClassName": "priorityClassName",
+    "hostNetwork": "hostNetwork",
+    "dnsConfig": "dnsConfig",
+    "terminationGracePeriodSeconds": "terminationGracePeriodSeconds",
+    "hostAliases": "hostAliases",
+    "shareProcessNamespace": "shareProcessNamespace",
+    "initContainers": "initContainers",
+}
+CONTAINER_FIELDS = ("env", "envFrom", "securityContext", "lifecycle")
+NEED_THE_WEBHOOK = ("configMaps", "gpu", "memoryLimit", "ports")
+
+LOCAL_DIRECTORY_PREFIX = "spark-local-dir-"
+"""Mounts of this name are Spark's scratch space: Kubeflow gives them to spark-submit as configuration."""
+
+
+def move_into_template(pod: Mapping[str, Any], volumes: list[Json], container: str, where: str) -> Json:
+    """``spec.driver`` or ``spec.executor`` with its plain fields in its template. ``volumes`` are ``spec.volumes``.
+
+    Raises:
+        ManifestError: a field is in both places, or only the webhook can apply it.
+    """
+    moved = dict(pod)
+    template = dict(moved.get("template") or {})
+    spec = dict(template.get("spec") or {})
+    containers = [dict(item) for item in spec.get("containers") or [{"name": container}]]
+    chosen = next((item for item in containers if item.get("name") == container), containers[0])
+    for field in NEED_THE_WEBHOOK:
+        if moved.get(field):
+            raise ManifestError(
+                f"{where}.{field} is applied by Kubeflow's webhook, which leaves pods with a template alone, and "
+                f"placement needs a template: set it in {where}.template"
+            )
+    for field, target in POD_FIELDS.items():
+        _move(moved, field, spec, target, where)
+    for field in CONTAINER_FIELDS:
+        _move(moved, field, chosen, field, where)
+    containers += moved.pop("sidecars", None) or []
+    _move_mounts(moved, spec, chosen, volumes, where)
+    spec["containers"] = containers
+    template["spec"] = spec
+    moved["template"] = template
+    return moved
+
+
+def _move(pod: Json, field: str, target: Json, name: str, where: str) -> None:
+    value = pod.pop(field, None)
+    if value is None:
+        return
+    if name in target and target[name] != value:
+        raise ManifestError(f"{where}.{field} is {value!r}, {where}.template has {target[name]!r}: set it once")
+    target[name] = value
+
+
+def _move_mounts(pod: Json, spec: Json, container: Json, volumes: list[Json], where: str) -> None:
+    mounts = pod.pop("volumeMounts", None) or []
+    local = [mount for mount in mounts if str(mount.get("name")).startswith(LOCAL_DIRECTORY_PREFIX)]
+    if local:
+        pod["volumeMounts"] = local
+    others = [mount for mount in mounts if mount not in local]
+    if not others:
+        return
+    names = {mount.get("name") for mount in others}
+    missing = sorted(str(name) for name in names - {volume.get("name") for volume in volumes})
+    if missing:
+        raise ManifestError(f"{where}.volumeMounts names {', '.join(missing)}, which spec.volumes does not hold")
+    used = [volume for volume in volumes if volume.get("name") in names]
+    spec["volumes"] = merge_list(spec.get("volumes"), used, "name", f"{where}.template.spec.volumes")
+    container["volumeMounts"] = merge_list(
+        container.get("volumeMounts"), others, "mountPath", f"{where}.template.spec.containers"
+    )
+
 
 REQUIRED_FIELDS = ("type", "sparkVersion", "mainApplicationFile", "driver", "executor")
 
@@ -80,7 +158,7 @@ def check_spec(value: object, where: str) -> Json:
 
 
 def _cores(spec: Mapping[str, Any]) -> int:
-    """That the executors have together: Kubeflow's operator makes configuration of these fields."""
+    """Cores of all executors together: Kubeflow's operator makes configuration of these fields."""
     executor, dynamic = spec["executor"], spec.get("dynamicAllocation") or {}
     fields = {
         EXECUTOR_CORES: executor.get("cores"),
@@ -88,8 +166,8 @@ def _cores(spec: Mapping[str, Any]) -> int:
         DYNAMIC_ALLOCATION: "true" if isinstance(dynamic, dict) and dynamic.get("enabled") else None,
         MAX_EXECUTORS: dynamic.get("maxExecutors") if isinstance(dynamic, dict) else None,
     }
-    said = {key: str(value) for key, value in fields.items() if value is not None}
-    return configured_cores({**spec["sparkConf"], **said, MASTER: KUBERNETES})
+    given = {key: str(value) for key, value in fields.items() if value is not None}
+    return configured_cores({**spec["sparkConf"], **given, MASTER: KUBERNETES})
 
 
 def _place_spec(spec: Json, where: str, group: GroupView) -> None:

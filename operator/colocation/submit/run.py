@@ -1,4 +1,4 @@
-"""Creates an application, waits for its end, and reads what its driver said."""
+"""Creates an application, waits for its end, and reads its driver's log and result."""
 
 import json
 import re
@@ -11,10 +11,68 @@ from urllib3.exceptions import HTTPError
 
 from ..model.base import Frozen
 from ..model.driver_output import WriteProgress, find_progress, without_progress
-from .applications import Applications
-from .driver_log import HTTP_NOT_FOUND, POLL_SECONDS, Sleep, is_passing, read_patiently
-from .obstacles import Obstacle, obstacle, refused_executors
-from .status import ApplicationStatus
+from .clients import Applications
+from .status import ApplicationStatus, Obstacle, obstacle, refused_executors
+
+POLL_SECONDS = 1.0
+FAILED_READS_ALLOWED = 30
+"""This many reads in a row may fail for a passing reason (a restarting API server or kubelet)."""
+HTTP_NOT_FOUND, HTTP_TOO_MANY_REQUESTS, HTTP_SERVER_ERROR = 404, 429, 500
+
+Sleep = Callable[[float], None]
+
+
+class DriverLog(Frozen):
+    """The end of a log. ``problem``: why there is none, empty when there is one."""
+
+    text: str = ""
+    problem: str = ""
+
+
+def read_patiently(applications: Applications, namespace: str, pod: str | None, sleep: Sleep) -> DriverLog:
+    """The driver's log; passing errors are waited through. Raises nothing: the application has ended all the same.
+
+    ``pod``: the driver's; None where it is not known. ``sleep``: lets seconds pass.
+    """
+    if not pod:
+        return DriverLog(problem="its driver's pod is not known")
+    problem = ""
+    for _ in range(FAILED_READS_ALLOWED):
+        try:
+            text = applications.driver_log(namespace, pod)
+            return DriverLog(text=text, problem="" if text.strip() else f"the log of its driver {pod} is empty")
+        except Exception as error:  # noqa: BLE001 - a user who sees an error repeats a write that succeeded
+            problem = f"the log of its driver {pod}: {said_by(error)}"
+            if getattr(error, "status", None) == HTTP_NOT_FOUND:
+                problem = f"the pod of its driver, {pod}, is gone"
+            if not is_passing(error):
+                return DriverLog(problem=problem)
+        sleep(POLL_SECONDS)
+    return DriverLog(problem=problem)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether an error of the API server, or on the way to it, may go away by itself."""
+    if isinstance(error, ApiException):
+        return error.status is None or error.status == HTTP_TOO_MANY_REQUESTS or error.status >= HTTP_SERVER_ERROR
+    return isinstance(error, HTTPError)
+
+
+def said_by(error: Exception) -> str:
+    """An error in one line: the API server's message, if it has one."""
+    if not isinstance(error, ApiException):
+        return " ".join(str(error).split()) or type(error).__name__
+    return f"the cluster answered {error.status}: {status_message(error) or error.reason or 'no reason given'}"
+
+
+def status_message(error: ApiException) -> str:
+    """The message of the Status with which the API server refused a request; may be empty."""
+    try:
+        status = json.loads(error.body or "")
+    except ValueError:
+        return ""
+    return str(status.get("message", "")) if isinstance(status, dict) else ""
+
 
 RESULT_MARK = "COLOCATION_RESULT "
 LOG_TAIL_LINES = 40
@@ -24,14 +82,14 @@ TRACEBACK = "Traceback (most recent call last):"
 UNCAUGHT = "Exception in thread "
 CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
 _MODULES = re.compile(r"^(\w+\.)+(?=\w+(Error|Exception|Warning)?: )")
-"""Before an exception's class: who calls the command does not care."""
+"""The modules in front of an exception's class, which users do not need."""
 UNANSWERED_SECONDS = 300
-"""For so long polls may fail for a passing reason (an API server that is away) before the wait gives up."""
+"""For this long polls may fail for a passing reason (an API server that is away) before the wait gives up."""
 DELETION_POLLS = 60
 STUCK_SECONDS = 60
-"""For so long an application may be kept from running by what does not pass: a Secret that is missing, for example."""
+"""For this long something lasting, such as a missing Secret, may keep an application from running."""
 NO_ROOM_SECONDS = 600
-"""For so long it may wait for room on the nodes or in a quota, unless the caller allows it a time."""
+"""For this long it may wait for room on the nodes or in a quota, unless the caller sets a timeout."""
 HTTP_CONFLICT = 409
 
 
@@ -44,14 +102,14 @@ class StillRunning(RunError):
 
 
 class Stuck(RunError):
-    """The application does not run, and waiting does not help. It still exists; the message has the cause."""
+    """The application does not run, and waiting will not help. It still exists; the message has what it waits for."""
 
 
 class Progress(Frozen):
-    """An application on its way. ``state`` is its operator's word, empty before that saw the application.
+    """An application on its way. ``state`` as its operator calls it, empty until the operator has seen the application.
 
     ``error``: what went wrong with an attempt, while its operator may try again. ``driver_pod``: None while there is
-    none. ``write``: of a load or compaction, once its driver tells. ``end``: None until the application has ended.
+    none. ``write``: of a load or compaction, once its driver reports. ``end``: None until the application has ended.
     """
 
     name: str
@@ -75,7 +133,7 @@ class Outcome(Frozen):
     name: str
     succeeded: bool
     state: str
-    error: str = Field("", description="The Spark operator's message about the failure.")
+    error: str = Field("", description="What the Spark operator reports about the failure.")
     driver_error: str = Field("", description="The driver's last exception, one line.")
     result: dict[str, Any] | None = None
     log_problem: str = Field("", description="Why the driver's log, or the result in it, could not be read.")
@@ -212,10 +270,9 @@ def _lost(error: Exception, applications: Applications, namespace: str, name: st
 def outcome(
     applications: Applications, namespace: str, name: str, status: ApplicationStatus, *, sleep: Sleep
 ) -> Outcome:
-    """How an application ended, with its driver's result, or the error in its log if it failed.
+    """How an application ended, with its driver's result, or when it failed, with the error in its log.
 
-    Whatever keeps the log from being read, an application that succeeded has succeeded: who repeats it repeats its
-    writes.
+    A log that cannot be read does not make a success a failure: a user who repeats the application repeats its writes.
 
     Args:
         status: the last one that ``watch`` saw.
@@ -262,10 +319,10 @@ def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_secon
 
 
 def find_error(log: str) -> str:
-    """The error at the end of a driver's log, in one line: the last line of the last Python traceback, else Java's last
-    uncaught exception; may be empty.
+    """The driver's error by its log, in one line: the end of the last Python traceback, else Java's last uncaught
+    exception; may be empty.
 
-    An exception is named by its class alone. For a call of Java the cause is Java's message.
+    An exception is named by its class alone. For a call of Java the cause is Java's own message.
     """
     _, mark, rest = log.rpartition(TRACEBACK)
     lines = rest.splitlines()
@@ -275,8 +332,8 @@ def find_error(log: str) -> str:
     if number is None:
         return ""
     is_of_java = CALL_OF_JAVA in lines[number] and number + 1 < len(lines)
-    said = lines[number + 1].removeprefix(": ") if is_of_java else lines[number]
-    return _MODULES.sub("", said).rstrip("; ")
+    error = lines[number + 1].removeprefix(": ") if is_of_java else lines[number]
+    return _MODULES.sub("", error).rstrip("; ")
 
 
 def find_result(log: str) -> dict[str, Any] | None:

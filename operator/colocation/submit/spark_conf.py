@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from ..manifests.spark_pods import ACCESS_VOLUME, DATA_VOLUME, NODE_NAME_VARIABLES, spark_defaults
 from ..model.names import LABEL_HOSTNAME, TOKEN_DIRECTORY
-from .affinity import check_node_selector
-from .errors import ManifestError, conflict
 from .group_view import GroupView
-from .merge import merge_map
+from .manifest import ManifestError, conflict
+from .pod_templates import check_node_selector, merge_map
 
 IMAGE = "spark.kubernetes.container.image"
 EXCLUDED_STEPS = "spark.kubernetes.driver.pod.excludedFeatureSteps"
@@ -24,7 +23,7 @@ KEPT_WHEN_GIVEN = (
     "spark.scheduler.minRegisteredResourcesRatio",
     "spark.scheduler.maxRegisteredResourcesWaitingTime",
 )
-"""Tuning of ours that a manifest may overrule; everything else of ours holds the join together."""
+"""Our tuning, which a manifest may override; the rest of our configuration is needed for colocated joins."""
 
 LISTS = (EXCLUDED_STEPS, "spark.plugins", "spark.sql.extensions", "spark.sql.sources.useListFilesFileSystemList")
 """Comma-separated: theirs and ours together."""
@@ -40,17 +39,17 @@ VOLUMES = "spark.kubernetes.executor.volumes."
 def our_conf(group: GroupView) -> dict[str, str]:
     """What every placed application gets, without what belongs to Kubernetes (image, templates).
 
-    Nothing in it is of the moment: whether the group is stable is judged by each session when it plans.
+    Nothing in it depends on the group's present state: each session judges that when it plans.
     """
     conf = spark_defaults(group.placement)
     return {key: value for key, value in conf.items() if not key.startswith("spark.kubernetes.")}
 
 
 def merge_conf(theirs: Mapping[str, str], ours: Mapping[str, str], where: str) -> dict[str, str]:
-    """Both in one: lists joined, tuning of theirs kept.
+    """Both in one: lists joined, the manifest's tuning kept.
 
     Raises:
-        ManifestError: a key that holds the join together has another value.
+        ManifestError: a key that colocated joins need has another value.
     """
     # A decision that an earlier release froze, in a manifest that was prepared before, is not the author's wish.
     given = {key: value for key, value in theirs.items() if key != RETIRED_DEGRADE_REASON}
@@ -69,7 +68,7 @@ def _join_lists(theirs: str, ours: str) -> str:
 
 
 def check_conf(conf: Mapping[str, str], group: GroupView, where: str, templates: Mapping[str, str]) -> None:
-    """Refuse configuration that would undo the placement behind the pod templates' back.
+    """Refuse configuration that would undo the placement of the pod templates.
 
     ``templates``: for driver and executor, where the manifest holds its pod template.
 
@@ -80,7 +79,7 @@ def check_conf(conf: Mapping[str, str], group: GroupView, where: str, templates:
         if key in conf:
             raise ManifestError(
                 f"{where}[{key}] is {conf[key]!r} in the manifest, but placement needs its own pod template, and Spark "
-                f"takes one: say yours in {templates[role]}"
+                f"takes only one: put yours into {templates[role]}"
             )
     for prefix in NODE_SELECTORS:
         selector = {LABEL_HOSTNAME: conf[prefix + LABEL_HOSTNAME]} if prefix + LABEL_HOSTNAME in conf else {}

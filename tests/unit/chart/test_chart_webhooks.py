@@ -10,7 +10,7 @@ from cryptography import x509
 from colocation.admission.server import SPARK_APPLICATIONS_PATH, VALIDATE_PATH
 from colocation.controller.settings import Settings
 from colocation.model.names import API_GROUP, API_VERSION, GROUP_PLURAL, LABEL_GROUP, TABLE_PLURAL
-from colocation.submit.kinds import KINDS
+from colocation.submit.manifest import KINDS
 
 from .cluster_with import rendered_beside, secret
 from .conftest import ChartRefused, Render, one, only_container, variables

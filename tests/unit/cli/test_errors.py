@@ -12,7 +12,7 @@ from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import MaxRetryError, NewConnectionError, SSLError
 
 from colocation.cli.terminal import options
-from colocation.submit.errors import ManifestError
+from colocation.submit.manifest import ManifestError
 from colocation.submit.run import RunError
 
 from .conftest import KUBECONFIG, Run

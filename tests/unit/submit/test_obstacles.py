@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
-from colocation.submit.obstacles import MAX_REASON_CHARACTERS, find_obstacle, obstacle, refused_executors
 from colocation.submit.run import NO_ROOM_SECONDS, STUCK_SECONDS, Progress, Stuck, watch
-from colocation.submit.status import ApplicationStatus
+from colocation.submit.status import (
+    MAX_REASON_CHARACTERS,
+    ApplicationStatus,
+    find_obstacle,
+    obstacle,
+    refused_executors,
+)
 
 from .fake_applications import FakeApplications, Step, VirtualTime
 

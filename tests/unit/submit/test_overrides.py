@@ -7,7 +7,7 @@ import pytest
 from colocation.submit import ManifestError, prepare
 from colocation.submit.direct import direct_submission
 from colocation.submit.direct_fields import configuration
-from colocation.submit.overrides import Overrides, override
+from colocation.submit.prepare import Overrides, override
 
 from .applications_under_test import apache_application, sales_group, schedule, spark_application
 

@@ -11,8 +11,8 @@ from colocation.manifests.config_map import SparkConfigMap, spark_config_map_dat
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.submit import prepare
 from colocation.submit.direct import TEMPLATE_ANNOTATION, direct_submission, driver_job
-from colocation.submit.jobs import LoadRequest, SqlRequest, empty_base, sql_application, table_application
-from colocation.submit.kinds import APACHE
+from colocation.submit.manifest import APACHE
+from colocation.submit.programs import LoadRequest, SqlRequest, empty_base, sql_application, table_application
 
 from .applications_under_test import apache_application, container, pod_spec, sales_group, schedule, spark_application
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from colocation.submit import ManifestError
-from colocation.submit.shape import check_shape
+from colocation.submit.manifest import check_shape
 
 NODE_TERMS = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
 

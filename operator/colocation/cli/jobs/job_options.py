@@ -7,10 +7,9 @@ from typing import Any, Literal, get_args
 import click
 
 from ...model.base import Frozen
-from ...submit.errors import ManifestError
-from ...submit.jobs import empty_base
-from ...submit.kinds import APACHE, KUBEFLOW, ApplicationKind
-from ...submit.overrides import Overrides, override
+from ...submit.manifest import APACHE, KUBEFLOW, ApplicationKind, ManifestError
+from ...submit.prepare import Overrides, override
+from ...submit.programs import empty_base
 from ..cluster import Cluster
 from ..terminal.options import Decorator, bundle, read_manifest
 

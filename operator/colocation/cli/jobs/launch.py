@@ -15,10 +15,9 @@ from urllib3.exceptions import HTTPError
 from ...model.base import Frozen
 from ...model.names import config_map_of, group_key
 from ...submit import Decision, GroupView, ManifestError, PreparedApplication, group_label, prepare
-from ...submit.applications import Applications, KubernetesApplications
+from ...submit.clients import Applications, DirectApplications, KubernetesApplications
 from ...submit.direct import DirectSubmission, direct_submission, driver_job
-from ...submit.direct_client import DirectApplications
-from ...submit.overrides import Overrides, override
+from ...submit.prepare import Overrides, override
 from ...submit.run import RESULT_MARK, Outcome, Progress, Stuck, create, find_error, outcome, watch
 from ..cluster import Cluster
 from ..errors import CommandFailed, said_by

@@ -19,8 +19,8 @@ from ...model.names import LABEL_PRIVATE
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus
 from ...submit import Decision, ManifestError
-from ...submit.applications import Applications
-from ...submit.jobs import SqlRequest, sql_application
+from ...submit.clients import Applications
+from ...submit.programs import SqlRequest, sql_application
 from ...submit.run import StillRunning
 from ..cluster import Cluster
 from ..errors import HTTP_NOT_FOUND, CommandFailed

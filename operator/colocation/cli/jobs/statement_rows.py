@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from ...common.control_characters import in_one_line
 from ...model.driver_output import BadResult, ResultParser, chunk_path
-from ...submit.applications import Applications
+from ...submit.clients import Applications
 from ...submit.run import Progress, outcome, watch
 from ...submit.status import ApplicationStatus
 from ..errors import CommandFailed, may_pass

@@ -12,7 +12,7 @@ import click
 from ...model.names import group_reference, private_group_name
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
-from ...submit.jobs import (
+from ...submit.programs import (
     CompactRequest,
     DropPartitionsRequest,
     LoadMode,

@@ -13,8 +13,7 @@ from kubernetes.client.exceptions import ApiException
 from colocation.cli.jobs import launch
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from colocation.model.reader_rules import Freshness
-from colocation.submit.obstacles import obstacle
-from colocation.submit.status import ApplicationStatus
+from colocation.submit.status import ApplicationStatus, obstacle
 
 from ...submit.applications_under_test import schedule, spark_application
 from ...submit.fake_applications import FakeApplications, VirtualTime

@@ -1,14 +1,24 @@
-"""Spark applications in a cluster: create, look, delete, read the driver's log. No decision is made here."""
+"""Spark applications in a cluster: create, read, delete, read the driver's log. Decides nothing."""
 
 from typing import Any, Protocol, cast
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from ..manifests.spark_pods import DRIVER_CONTAINER
-from .kinds import ApplicationKind
-from .obstacles import MOUNT_REASONS, being_set_up, find_obstacle, in_short
-from .status import ApplicationStatus, apache_status, kubeflow_status, schedule_status
+from ..manifests.spark_pods import DRIVER_CONTAINER, SPARK_APPLICATION_LABEL
+from .direct import DirectSubmission, driver_job
+from .manifest import ApplicationKind
+from .status import (
+    MOUNT_REASONS,
+    ApplicationStatus,
+    apache_status,
+    being_set_up,
+    find_obstacle,
+    in_short,
+    job_status,
+    kubeflow_status,
+    schedule_status,
+)
 
 Json = dict[str, Any]
 LOG_LINES_READ = 5000
@@ -144,3 +154,48 @@ def read_log(connection: client.ApiClient, namespace: str, pod: str, lines: int)
         pod, namespace, container=container, tail_lines=lines, _preload_content=False
     )
     return str(response.data.decode("utf-8", errors="replace"))
+
+
+Json = dict[str, Any]
+
+
+class DirectApplications:
+    """One application, run without a Spark operator: its driver is a Job's pod, which is not restarted."""
+
+    what, runner = "Spark application", "Kubernetes' Job controller"
+    needs = "Kubernetes' Jobs (batch/v1)"
+
+    def __init__(self, connection: client.ApiClient, submission: DirectSubmission) -> None:
+        self._connection = connection
+        self._jobs = client.BatchV1Api(connection)
+        self._submission = submission
+
+    def reference(self, name: str) -> str:
+        """The Job, as kubectl takes it."""
+        return f"job {name}"
+
+    def create(self, application: Json) -> str:
+        """Create the Job. ``application`` is what the submission was made from; its name may be generated."""
+        self._jobs.create_namespaced_job(self._submission.namespace, cast("Any", driver_job(self._submission)))
+        return self._submission.name
+
+    def look(self, namespace: str, name: str) -> ApplicationStatus:
+        """The application as its Job and its pods tell it."""
+        job = cast("Json", self._connection.sanitize_for_serialization(self._jobs.read_namespaced_job(name, namespace)))
+        pods = list_pods(self._connection, namespace, f"{SPARK_APPLICATION_LABEL}={name}")
+        dynamic = self._submission.conf.get("spark.dynamicAllocation.enabled") == "true"
+        failure = set_up_failure(self._connection, namespace, pods) if pods else self._refusal(job["metadata"])
+        return job_status(job, pods, None if dynamic else self._submission.executors_wanted, failure)
+
+    def _refusal(self, job: Json) -> str:
+        """Why the Job's pod could not be made, such as a quota or Pod Security; which only the Job's events report."""
+        warnings = warnings_about(self._connection, job["namespace"], job["uid"])
+        return next((message for reason, message in warnings if reason == "FailedCreate"), "")
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Delete the Job; its pod goes first, and the executors, which the pod owns, with it."""
+        self._jobs.delete_namespaced_job(name, namespace, propagation_policy="Foreground")
+
+    def driver_log(self, namespace: str, pod: str, lines: int = LOG_LINES_READ) -> str:
+        """The end of what the driver printed."""
+        return read_log(self._connection, namespace, pod, lines)

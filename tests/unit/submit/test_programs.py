@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from colocation.submit import ManifestError, prepare
-from colocation.submit.jobs import (
+from colocation.submit.manifest import APACHE, ApplicationKind
+from colocation.submit.programs import (
     CompactRequest,
     DropPartitionsRequest,
     LoadRequest,
@@ -19,7 +20,6 @@ from colocation.submit.jobs import (
     sql_application,
     table_application,
 )
-from colocation.submit.kinds import APACHE, ApplicationKind
 
 from .applications_under_test import sales_group
 

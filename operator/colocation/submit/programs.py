@@ -1,9 +1,9 @@
 """Our own Spark programs as SparkApplications: load a table, compact it, drop its partitions, run a statement.
 
-The programs lie in the Spark image under /opt/colocation/jobs. They print their result as one line that begins with
-``COLOCATION_RESULT``; rows of a statement are not printed, but fetched by the one who asked.
+The programs are in the Spark image under /opt/colocation/jobs. They print their result as one line that begins with
+``COLOCATION_RESULT``; the rows of a statement are not printed, but fetched by the command that asked for them.
 
-An application is of the operator that its base is of, Kubeflow's or Apache's; without a base it is Kubeflow's.
+An application is for the operator of its base, Kubeflow's or Apache's; without a base it is for Kubeflow's.
 """
 
 import copy
@@ -15,10 +15,8 @@ from pydantic import Field
 
 from ..model.base import Frozen
 from . import apache
-from .errors import ManifestError
 from .group_view import GroupView
-from .kinds import APACHE, KUBEFLOW, ApplicationKind
-from .merge import Json, require_mapping
+from .manifest import APACHE, KUBEFLOW, ApplicationKind, Json, ManifestError, require_mapping
 from .spark_conf import DRIVER_ACCOUNT, DYNAMIC_ALLOCATION
 
 JOBS_DIRECTORY = "local:///opt/colocation/jobs"
@@ -35,7 +33,7 @@ LoadMode = Literal["append", "overwrite", "overwrite-partitions"]
 
 
 class TableRequest(Frozen):
-    """What a program is to do with one table."""
+    """A task of a program on one table."""
 
     table: str
 
@@ -71,11 +69,11 @@ class CompactRequest(TableRequest):
 
 
 class DropPartitionsRequest(CompactRequest):
-    """``colocation drop-partitions``: the partitions go with all their rows."""
+    """``colocation drop-partitions``: drop partitions with all their rows."""
 
 
 class RollBackRequest(TableRequest):
-    """``colocation roll-back``: the rows of an older snapshot are the table's again."""
+    """``colocation roll-back``: make the rows of an older snapshot the table's again."""
 
     snapshot_id: int
 
@@ -198,7 +196,7 @@ def _checked_base(base: Mapping[str, Any]) -> Json:
 
 
 class _Flavour(NamedTuple):
-    """The fields of an operator's manifest for program, account and number of executors."""
+    """The fields of an operator's manifest for the program, its account, and the number of executors."""
 
     program_fields: tuple[str, ...]
     complete: Callable[[Json, str, Sequence[str], int], None]
