@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import Column, Compaction
-from colocation.spark.write.partition_path import PartitionValue
+from colocation.spark.write.maintenance import PartitionValue
 from tests.spark.catalog_server import compact, drop_partitions, load, show
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog

@@ -8,9 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.driver_output import WriteProgress, find_progress
-from colocation.spark.jobs.load import load_rows, parse, read
-from colocation.spark.jobs.progress import printing_progress
-from colocation.spark.jobs.text_columns import text_columns
+from colocation.spark.jobs.load import load_rows, parse, read, text_columns
+from colocation.spark.jobs.program import printing_progress
 from tests.spark.catalog_server import load, serve, show
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog

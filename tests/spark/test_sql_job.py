@@ -10,7 +10,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from colocation.model.driver_output import ResultParser
-from colocation.spark.jobs import result_rows, sql
+from colocation.spark.jobs import sql, statement_result
 from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import ClusterTables
 from tests.spark.conftest import MAP
@@ -114,7 +114,7 @@ def test_explain_runs_nothing(session: SparkSession) -> None:
 @pytest.mark.parametrize("few_rows", [0, 1000])
 def test_values_of_all_types(session: SparkSession, monkeypatch: pytest.MonkeyPatch, few_rows: int) -> None:
     """They are the same whether the driver or the executors make the lines."""
-    monkeypatch.setattr(result_rows, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(statement_result, "FEW_ROWS", few_rows)
     _, rows, _ = answer(session, ALL_TYPES)
     assert (rows[0], [row[0] for row in rows]) == (ALL_TYPES_OF_2, [2, 1, 0])
     json.dumps(rows, allow_nan=False)
@@ -130,7 +130,7 @@ def test_times_are_of_the_sessions_zone(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch, zone: str, noon: str, few_rows: int
 ) -> None:
     """Also within other values and of two columns of one name; without a time zone they stay as they are."""
-    monkeypatch.setattr(result_rows, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(statement_result, "FEW_ROWS", few_rows)
     session.conf.set("spark.sql.session.timeZone", zone)
     columns, [row], _ = answer(session, TIMES)
     time = f"2026-07-01 {noon}"
@@ -140,15 +140,16 @@ def test_times_are_of_the_sessions_zone(
 
 def test_a_limit_reads_no_more_than_it_needs_of_times_too(session: SparkSession) -> None:
     """The text is made of the rows that are chosen."""
-    df = result_rows.with_times_as_text(session.sql("SELECT timestamp_seconds(id) AS t FROM range(100000) LIMIT 5"))
-    assert result_rows.has_few_rows(df)
+    rows = session.sql("SELECT timestamp_seconds(id) AS t FROM range(100000) LIMIT 5")
+    df = statement_result.with_times_as_text(rows)
+    assert statement_result.has_few_rows(df)
     assert "CollectLimit" in df._jdf.queryExecution().executedPlan().toString()
 
 
 @pytest.mark.parametrize("small_bytes", [0, 1 << 30], ids=["one partition after the other", "at once"])
 def test_many_rows_are_in_order(session: SparkSession, monkeypatch: pytest.MonkeyPatch, small_bytes: int) -> None:
     """The executed plan is the statement's own, and final when the rows travel."""
-    monkeypatch.setattr(result_rows, "SMALL_BYTES", small_bytes)
+    monkeypatch.setattr(statement_result, "SMALL_BYTES", small_bytes)
     result = sql.answer(session, MANY, with_plan=False)
     assert isinstance(result.pieces, list) == (small_bytes > 0)
     _, rows, summary = arrived(result)
@@ -168,4 +169,4 @@ def test_many_rows_are_in_order(session: SparkSession, monkeypatch: pytest.Monke
 )
 def test_few_rows_are_collected(session: SparkSession, statement: str, few: bool) -> None:
     """Where the plan says that there are few: no second job, and a LIMIT reads no more than it needs."""
-    assert result_rows.has_few_rows(session.sql(statement)) == few
+    assert statement_result.has_few_rows(session.sql(statement)) == few

@@ -1,4 +1,4 @@
-"""What a session needs so that tables of colocation groups can be read and joined without a shuffle.
+"""The configuration that a session needs to read and join tables of colocation groups, and names in SQL text.
 
 User-facing settings begin with ``spark.colocation.``; the catalog turns them into the file system's ``fs.coloc.*``,
 which Spark sends to executors with each plan.
@@ -120,3 +120,18 @@ class SessionSettings:
         if not namespace:
             raise ValueError(f"no namespace: pass namespace=… or set {NAMESPACE}")
         return namespace
+
+
+def quote(name: str) -> str:
+    """A name as Spark SQL takes it whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(*parts: str) -> str:
+    """A name of several parts, e.g. catalog, namespace and table."""
+    return ".".join(map(quote, parts))
+
+
+def literal(text: str) -> str:
+    """A text as Spark SQL takes it whatever is in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -156,9 +156,6 @@ def read_log(connection: client.ApiClient, namespace: str, pod: str, lines: int)
     return str(response.data.decode("utf-8", errors="replace"))
 
 
-Json = dict[str, Any]
-
-
 class DirectApplications:
     """One application, run without a Spark operator: its driver is a Job's pod, which is not restarted."""
 

@@ -15,7 +15,7 @@ from kubernetes.stream import ws_client
 from colocation.cli import port_forward
 from colocation.cli.port_forward import PodPort, PodUnreachable
 from colocation.model.driver_output import chunk_path, new_token, token_digest
-from colocation.spark.jobs.result_server import ResultServer
+from colocation.spark.jobs.statement_result import ResultServer
 from tests.support.certificates import self_signed
 
 TOKEN = new_token()

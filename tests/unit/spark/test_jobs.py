@@ -6,7 +6,7 @@ import pytest
 
 from colocation.model.driver_output import token_digest
 from colocation.spark.jobs import compact, drop_partitions, load, roll_back, sql
-from colocation.spark.jobs.result import print_result
+from colocation.spark.jobs.program import print_result
 from colocation.submit.programs import CompactRequest, DropPartitionsRequest, LoadRequest, RollBackRequest, SqlRequest
 from colocation.submit.run import find_result
 

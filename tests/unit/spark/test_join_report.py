@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.spark.explaining.distribution import KnownTable
-from colocation.spark.explaining.join_report import (
+from colocation.spark.explaining.plan_tree import Expression, Grouping, Join, PlanNode, Scan
+from colocation.spark.explaining.verdicts import (
     JoinReport,
+    KnownTable,
     count_exchanges,
     report_aggregates,
     report_joins,
     report_windows,
 )
-from colocation.spark.explaining.plan_tree import Expression, Grouping, Join, PlanNode, Scan
 
 TABLES = {
     "orders-1": KnownTable("shop.orders", "shop/sales", True, "", ("o_key",)),

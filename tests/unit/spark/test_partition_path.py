@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from colocation.spark.write.partition_path import PartitionValue, partition_text
+from colocation.spark.write.maintenance import PartitionValue, partition_text
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from colocation.model.driver_output import WriteProgress, find_progress
-from colocation.spark.jobs.progress import Stage, progress_of
+from colocation.spark.jobs.program import Stage, progress_of
 
 READ = Stage(tasks=10, tasks_done=4, bytes_read=400, bytes_written=0, rows_written=0, rows_shuffled=40)
 ALL_READ = Stage(tasks=10, tasks_done=10, bytes_read=1000, bytes_written=0, rows_written=0, rows_shuffled=100)

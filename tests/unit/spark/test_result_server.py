@@ -22,7 +22,7 @@ from colocation.model.driver_output import (
     summary_line,
     token_digest,
 )
-from colocation.spark.jobs.result_server import NoReader, ResultServer
+from colocation.spark.jobs.statement_result import NoReader, ResultServer
 
 from ..submit.fake_applications import FakeApplications, VirtualTime
 

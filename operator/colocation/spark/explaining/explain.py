@@ -1,15 +1,53 @@
-"""explain: Spark's plan, and for each join, group-by and window whether it is colocated, as the plan itself shows."""
+"""``explain``: Spark's plan with a verdict per join, group-by and window; ``read_metrics``: bytes read, by place."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import join_report
-from .join_report import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
+from . import verdicts
 from .plan_reader import JavaObject, execution_of, is_final, read_plan
-from .read_metrics import read_metrics
+from .verdicts import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+@dataclass(frozen=True)
+class ReadMetrics:
+    """Bytes and files read through ``coloc://``. A file that was read from both places counts in both."""
+
+    local_bytes: int
+    remote_bytes: int
+    local_files: int
+    remote_files: int
+
+    def __sub__(self, mark: "ReadMetrics") -> "ReadMetrics":
+        return ReadMetrics(
+            self.local_bytes - mark.local_bytes,
+            self.remote_bytes - mark.remote_bytes,
+            self.local_files - mark.local_files,
+            self.remote_files - mark.remote_files,
+        )
+
+
+def read_metrics(spark: "SparkSession", since: ReadMetrics | None = None) -> ReadMetrics:
+    """What the application's finished tasks have read since it started, or since an earlier answer.
+
+    Queries that run at the same time are counted together.
+
+    Raises:
+        RuntimeError: the application was started without the jar of the ``coloc://`` file system.
+    """
+    from py4j.java_gateway import JavaPackage
+
+    java: Any = spark.sparkContext._jvm
+    counted = java.dev.colocation.spark.fs.ReadMetrics
+    if isinstance(counted, JavaPackage):
+        raise RuntimeError(
+            "this application has no jar of the coloc:// file system: start its session with "
+            "colocation.spark.configure(SparkSession.builder, …), or with colocation.spark.spark_conf(…)"
+        )
+    totals = ReadMetrics(*counted.totals())
+    return totals - since if since else totals
+
 
 NOT_FINAL = "The query has not run: Spark may still change the plan. Run it, then explain it again."
 
@@ -66,7 +104,7 @@ def explain_json(query: "DataFrame | str", spark: "SparkSession | None" = None) 
 
 def count_exchanges(df: "DataFrame") -> int:
     """Shuffle Exchanges between a table scan and a join; run the query first to see the plan that was executed."""
-    return join_report.count_exchanges(read_plan(execution_of(df, df.sparkSession)))
+    return verdicts.count_exchanges(read_plan(execution_of(df, df.sparkSession)))
 
 
 def _session(query: "DataFrame | str", spark: "SparkSession | None") -> "SparkSession":
@@ -86,7 +124,7 @@ def _verdicts(execution: JavaObject) -> _Verdicts:
         joins=report_joins(plan),
         aggregates=report_aggregates(plan),
         windows=report_windows(plan),
-        exchanges=join_report.count_exchanges(plan),
+        exchanges=verdicts.count_exchanges(plan),
         final=is_final(execution),
     )
 

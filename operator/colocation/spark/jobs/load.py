@@ -1,26 +1,23 @@
-"""``load.py TABLE --from PATH``: rows of files, or of any other Spark source, into a ColocatedTable."""
+"""``load.py TABLE --from PATH``: loads rows of files, or of any other Spark source, into a ColocatedTable."""
 
 import argparse
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 from colocation.spark import configure, load
-from colocation.spark.configuration import CATALOG, SessionSettings
-from colocation.spark.jobs.command_line import job_parser
-from colocation.spark.jobs.progress import printing_progress
-from colocation.spark.jobs.result import print_result, stop
-from colocation.spark.jobs.text_columns import kept_as_text, text_columns
-from colocation.spark.quoting import qualified
-from colocation.spark.write.loading import MODES, LoadResult
-from colocation.spark.write.missing_columns import MissingColumns, null_of
-from colocation.spark.write.partition_path import unescape
+from colocation.spark.configuration import CATALOG, SessionSettings, qualified
+from colocation.spark.jobs.program import job_parser, print_result, printing_progress, stop
+from colocation.spark.write.loading import MODES, LoadResult, MissingColumns, null_of
+from colocation.spark.write.maintenance import unescape
 
+TEXT_TYPES = ("string", "varchar", "char")
 CSV_OPTIONS = {"header": "true", "inferSchema": "true", "enforceSchema": "false"}
 """The first line names the columns, and their types are taken from the values. A file with other columns, or in another
 order, ends the load: Spark would read it by the first file's order.
@@ -111,6 +108,46 @@ def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> Non
                 f"{path} is the folder of a table of {kind}; read as {format_name} it would also give rows that were "
                 f"deleted or replaced. {INSTEAD.get(kind, f'Use --format {kind}')}, with its jar in the image"
             )
+
+
+def text_columns(spark: SparkSession, table: str) -> frozenset[str]:
+    """The columns of a table that hold text, in lower case. ``table``: its name in SQL.
+
+    Raises:
+        AnalysisException: there is no such table.
+    """
+    columns = spark.catalog.listColumns(table)
+    return frozenset(column.name.lower() for column in columns if column.dataType.lower().startswith(TEXT_TYPES))
+
+
+def kept_as_text(
+    rows: DataFrame, texts: Collection[str], guesses_all: bool, read_as: Callable[[StructType], DataFrame]
+) -> DataFrame:
+    """The rows, read again where Spark has guessed another type for a text.
+
+    Args:
+        rows: as Spark reads them by itself.
+        texts: columns that are text in the table, in lower case.
+        guesses_all: whether types of all columns were taken from their values, as in CSV; else those of partition
+            columns are, which only folders name.
+        read_as: reads them with a schema.
+    """
+    fields: list[StructField] = rows.schema.fields
+    guessed = {one.name for one in fields if one.name.lower() in texts and not isinstance(one.dataType, StringType)}
+    if guessed and not guesses_all:
+        of_folders = folder_columns(rows.inputFiles())
+        guessed = {name for name in guessed if name.lower() in of_folders}
+    if not guessed:
+        return rows
+    return read_as(StructType(
+        [StructField(one.name, StringType()) if one.name in guessed else one for one in fields]
+    ))  # fmt: skip
+
+
+def folder_columns(files: Sequence[str]) -> frozenset[str]:
+    """The partition columns that the folders of files name, in lower case: those of the first one."""
+    folders = files[0].split("/")[:-1] if files else ()
+    return frozenset(unescape(name).lower() for name, sign, _ in (part.partition("=") for part in folders) if sign)
 
 
 def load_rows(rows: DataFrame, options: argparse.Namespace) -> LoadResult:

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from pyspark.sql import SparkSession
 
 from colocation.spark import configure, roll_back
-from colocation.spark.jobs.command_line import job_parser
-from colocation.spark.jobs.result import print_result, stop
+from colocation.spark.jobs.program import job_parser, print_result, stop
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -1,13 +1,14 @@
-"""``sql.py STATEMENT``: one SQL statement over a namespace's ColocatedTables, through the catalog.
+"""``sql.py STATEMENT``: runs one SQL statement over a namespace's ColocatedTables, through the catalog.
 
 ``<table>`` is one of the namespace, ``<namespace>.<table>`` one of another, where their rights allow it.
 ``EXPLAIN SELECT …`` is answered without running the query: the plan, and the verdict on each join, group-by and window.
 
-The rows go to the one whose token's digest is given, see ``colocation.model.driver_output``; the last line of the log
-tells everything else.
+The rows go to the reader whose token's digest is given, see ``colocation.model.driver_output``; the last line of the
+log has everything else.
 """
 
 import argparse
+import json
 import re
 import sys
 import time
@@ -21,10 +22,8 @@ from pyspark.sql import SparkSession
 from colocation.model.driver_output import columns_line, packed, row_line, summary_line
 from colocation.spark import configure, explain, explain_json, read_metrics
 from colocation.spark.configuration import CATALOG, SessionSettings
-from colocation.spark.jobs.result import print_result, stop
-from colocation.spark.jobs.result_rows import pieces_of, with_times_as_text
-from colocation.spark.jobs.result_server import ResultServer
-from colocation.spark.write.commits import commit_count, commits_since
+from colocation.spark.jobs.program import print_result, stop
+from colocation.spark.jobs.statement_result import ResultServer, pieces_of, with_times_as_text
 
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
 """Spark's own modes of EXPLAIN stay Spark's."""
@@ -115,6 +114,22 @@ def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> St
     summary = {"seconds": round(seconds, 3), **explain_json(df), **asdict(read_metrics(spark, mark))}
     summary["commits"] = commits_since(spark, committed)
     return StatementResult(df.columns, pieces, {**summary, "explain": explain(df)} if with_plan else summary)
+
+
+def commit_count(spark: SparkSession) -> int:
+    """How many changes of ColocatedTables this driver has made so far."""
+    return int(_log(spark).count())
+
+
+def commits_since(spark: SparkSession, count: int) -> list[dict[str, Any]]:
+    """Those after the first ``count``: table, change, rows and files added, snapshot_id, was_committed_before."""
+    found: list[dict[str, Any]] = json.loads(_log(spark).since(count))
+    return found
+
+
+def _log(spark: SparkSession) -> Any:
+    java: Any = spark.sparkContext._jvm
+    return java.dev.colocation.spark.write.CommitLog
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""How far a job's write is, printed while it runs for the one who waits: from what Spark knows of its stages."""
+"""What the programs share: their command lines, the progress that they print while they run, and their last line."""
 
+import argparse
+import json
 import logging
 import threading
 from collections.abc import Iterator, Mapping
@@ -8,11 +10,52 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colocation.model.driver_output import WriteProgress
+from colocation.spark.write.maintenance import parse_partition
+
+
+def job_parser(program: str, description: str) -> argparse.ArgumentParser:
+    """``TABLE [--namespace N]``."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("table", help="name of the ColocatedTable")
+    parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
+    return parser
+
+
+def add_partition_argument(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """``--partition dt=2024-01-01/region=eu``, repeatable, as a list of values by column."""
+    parser.add_argument(
+        "--partition", dest="partitions", type=_partition, action="append", default=[], required=required,
+        metavar="COLUMN=VALUE[/…]", help="as its folder is named; some of the columns are enough; repeatable",
+    )
+
+
+def _partition(text: str) -> dict[str, str | None]:
+    try:
+        return parse_partition(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = logging.getLogger(__name__)
+RESULT_MARK = "COLOCATION_RESULT"
+
+
+def print_result(result: Mapping[str, object]) -> None:
+    """Print ``COLOCATION_RESULT <json>`` on one line. Values that JSON lacks (dates, decimals) become text."""
+    print(f"{RESULT_MARK} {json.dumps(result, default=str)}", flush=True)
+
+
+def stop(spark: "SparkSession") -> None:
+    """End the session of a job that is done: nothing that goes wrong now makes it a failed one."""
+    try:
+        spark.stop()
+    except Exception:
+        LOG.warning("the job is done; its Spark session did not end in order", exc_info=True)
+
+
 INTERVAL_SECONDS = 2.0
 
 
