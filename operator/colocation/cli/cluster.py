@@ -155,7 +155,7 @@ class Cluster:
         return True
 
     def annotate_table(self, table: Json, annotation: str, value: str) -> None:
-        """Set an annotation of a table, unless it was made anew since it was read."""
+        """Set an annotation of a table, unless it was created again since it was read."""
         metadata = table["metadata"]
         patch = {"metadata": {"uid": metadata["uid"], "annotations": {annotation: value}}}
         self._objects.patch_namespaced_custom_object(

@@ -41,7 +41,7 @@ class Column(Frozen):
     stored_as: str = Field(
         "", max_length=255, description="First name of a renamed column; files keep it. Empty = name."
     )
-    comment: str = Field("", max_length=MAX_COMMENT_LENGTH, description="What people are told of the column.")
+    comment: str = Field("", max_length=MAX_COMMENT_LENGTH, description="Comment of the column, for people.")
 
     @field_validator("type")
     @classmethod
@@ -123,7 +123,7 @@ class ColocatedTableSpec(Frozen):
     )
     retention: SharedRetention = Retention()
     compaction: SharedCompaction = Compaction()
-    comment: str = Field("", max_length=MAX_COMMENT_LENGTH, description="What people are told of the table.")
+    comment: str = Field("", max_length=MAX_COMMENT_LENGTH, description="Comment of the table, for people.")
 
     @model_validator(mode="after")
     def _columns_exist(self) -> "ColocatedTableSpec":
@@ -241,7 +241,7 @@ class RecordedCommit(Observed):
     """By which a repeated commit is known: a table takes each version of a writer once."""
 
     writer: str = Field(
-        min_length=1, max_length=MAX_WRITER_LENGTH, description="A streaming query's id, or a key that somebody chose."
+        min_length=1, max_length=MAX_WRITER_LENGTH, description="A streaming query's id, or a key of its choice."
     )
     version: Count = Field(description="Grows with every commit of the writer, such as a stream's epoch.")
     snapshot_id: Count = Field(description="The snapshot that it became.")

@@ -104,7 +104,7 @@ class FakeCluster:
 
 
 def group_object(name: str = "sales", **status: Any) -> dict[str, Any]:
-    """A ColocationGroup of two buckets, stable unless ``status`` says otherwise."""
+    """A ColocationGroup of two buckets, stable unless ``status`` differs."""
     return {
         "metadata": {"name": name, "namespace": "shop", "uid": f"uid-of-{name}"},
         "spec": {"bucketKey": ["bigint"], "buckets": 2, "replicas": 2},

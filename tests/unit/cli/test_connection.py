@@ -35,7 +35,7 @@ class Starting:
     queries: list[str] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, object]:
-        """HTTP status and body; a review is always answered, and says whether the caller may."""
+        """HTTP status and body; a review is always answered with whether the caller may."""
         path, _, query = path.partition("?")
         what = path.rsplit("/", 1)[-1]
         self.asked.append(what)
@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Starting], Starting]]:
-    """The API server that the kubeconfig names; nobody waits long for it."""
+    """The API server that the kubeconfig names; no request waits long for it."""
     server = _Server(("127.0.0.1", 0), _Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     (tmp_path / "kubeconfig").write_text(KUBECONFIG % server.server_port)
@@ -105,7 +105,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 def test_a_refusal_by_a_server_that_has_just_begun_is_asked_again(
     run: Run, serve: Callable[[Starting], Starting], readiness: list[int], refused: int
 ) -> None:
-    """The command does what was asked, and says nothing of it. It refuses tokens that are good, too."""
+    """The command does what was asked and prints nothing of the retry. The server refuses good tokens, too."""
     serve(Starting([refused, OK], readiness))
     done = run("groups")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -117,7 +117,7 @@ def test_a_refusal_by_a_server_that_has_just_begun_is_asked_again(
     [
         pytest.param([OK], 1, id="ready"),
         pytest.param([404], 1, id="a proxy that does not know the path"),
-        pytest.param([NO_ROLE_READ], None, id="tells nobody whether it is ready"),
+        pytest.param([NO_ROLE_READ], None, id="never answers whether it is ready"),
     ],
 )
 def test_a_refusal_by_a_server_that_is_ready_counts(
@@ -142,7 +142,7 @@ def test_a_server_that_tells_nobody_is_waited_for_once(serve: Callable[[Starting
 
 
 def test_a_server_that_does_not_become_ready_is_not_believed(run: Run, serve: Callable[[Starting], Starting]) -> None:
-    """Nobody is told that a right is missing."""
+    """No message about a missing right is printed."""
     serve(Starting([REFUSED], [NOT_READY]))
     done = run("groups")
     assert done.exit_code == 1

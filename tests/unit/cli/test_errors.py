@@ -132,7 +132,7 @@ def test_a_half_right_command_says_what_is_allowed(run: Run, arguments: list[str
     ],
 )
 def test_a_file_that_is_no_manifest_is_explained(run: Run, tmp_path: Path, text: str, message: str) -> None:
-    """The message says what the file holds and what is allowed."""
+    """The message has what the file holds and what is allowed."""
     file = tmp_path / "app.yaml"
     file.write_text(text)
     done = run("submit", "-f", str(file))

@@ -43,7 +43,7 @@ RUNS = '{ shift 5; echo "ran: $*"; }'
 
 
 def plugin(folder: Path, of_environment: str) -> tuple[Path, Path, dict[str, str]]:
-    """(entry, home, environment variables) of an unpacked plugin beside a Python that makes such environments."""
+    """(entry, home, environment variables) of an unpacked plugin with a Python that makes such environments."""
     packed, path = folder / "store", folder / "path"
     packed.mkdir()
     path.mkdir()
@@ -82,7 +82,7 @@ def test_an_environment_whose_python_changed_is_made_anew(tmp_path: Path, broken
 
 
 def test_an_environment_that_stays_without_packages_is_made_once(tmp_path: Path) -> None:
-    """An error says so; the call does not begin again for ever."""
+    """It ends with an error instead of starting again without end."""
     empty = tmp_path / "empty"
     without_packages(empty)
     entry, _, variables = plugin(tmp_path, OF_ENVIRONMENT.format(last=f'exec {empty}/bin/python "$@"'))

@@ -60,7 +60,7 @@ def test_the_namespace_is_that_of_the_chosen_context(folder: Path, current: str 
     [
         pytest.param("echo 'SSO session has expired' >&2; exit 255", "process returned 255. SSO session has expired",
                      id="fails"),
-        pytest.param("exit 1", "process returned 1", id="fails and says nothing"),
+        pytest.param("exit 1", "process returned 1", id="fails without a message"),
         pytest.param("echo '<html>'", "failed to decode process output", id="no JSON"),
         pytest.param("echo '[]'", "missing key 'apiVersion'", id="a list"),
         pytest.param("echo 1", "not iterable", id="a number"),

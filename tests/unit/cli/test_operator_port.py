@@ -27,7 +27,7 @@ def pod(name: str, ready: bool, phase: str = "Running", deleting: bool = False, 
     ],
 )
 def test_which_pod_is_asked(pods: list[Any], expected: str) -> None:
-    """A pod that is not ready may still answer, and says what is wrong."""
+    """A pod that is not ready may still answer with what is wrong."""
     core: Any = Object(list_namespaced_pod=lambda namespace, label_selector: Object(items=pods))
     assert port_forward._operator_pod(core, "colocation") == expected
 

@@ -1,4 +1,4 @@
-"""A port of a pod through a port-forward: the connection is kept, made anew, and its failures are told apart."""
+"""A port of a pod through a port-forward: the connection is kept, made again, and its failures are distinguished."""
 
 import json
 import socket

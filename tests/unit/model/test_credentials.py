@@ -20,7 +20,7 @@ def test_the_claims_of_a_token(audience: object) -> None:
     "text",
     [
         "", "secret", "a.b", "a.b.c.d", "..", "a.!.c", "a." + "b" * MAX_TOKEN_CHARACTERS + ".c",
-        pytest.param(token([]), id="for nobody"),
+        pytest.param(token([]), id="without an audience"),
         pytest.param(token(7), id="for a number"),
         pytest.param(token(expires_at=None), id="without an end"),
         pytest.param(token(expires_at=True), id="ends at true"),

@@ -125,8 +125,8 @@ HEADER = {**MANIFEST.to_json_dict(), "formatVersion": 2}
                                  for bucket in range(2)]),
             "names 6 files; allowed: 5", id="files in frames",
         ),
-        pytest.param(plain(more=[{}] * 400), "objects and lists", id="objects that nobody wants"),
-        pytest.param(plain(more=[1] * 4000), "values; allowed", id="values that nobody wants"),
+        pytest.param(plain(more=[{}] * 400), "objects and lists", id="superfluous objects"),
+        pytest.param(plain(more=[1] * 4000), "values; allowed", id="superfluous values"),
         pytest.param(
             join_frames({**HEADER, "more": [[]] * 400}, []), "objects and lists", id="lists in the header"
         ),

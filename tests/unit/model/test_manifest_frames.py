@@ -55,7 +55,7 @@ def test_nothing_is_lost(made: list[DataFile]) -> None:
 
 
 def test_every_part_is_readable_by_hand() -> None:
-    """``zstd -dc`` shows the header and the arrays of files; each frame stands where the header says."""
+    """``zstd -dc`` shows the header and the arrays of files; each frame is where the header has it."""
     sha256, stored = encode_manifest(MANIFEST)
     assert hashlib.sha256(stored).hexdigest() == sha256
     _, content_bytes, header_bytes = struct.unpack("<4sII", stored[:12])
@@ -133,5 +133,5 @@ def test_many_small_frames_are_too_large_together(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_model_still_says_format_1() -> None:
-    """What is made anew has no format until it is stored."""
+    """A new manifest has no format until it is stored."""
     assert TableManifest.model_validate(MANIFEST.to_json_dict()).format_version == 1

@@ -1,4 +1,4 @@
-"""Replaced snapshots stay for a while, and no more of them than the table says."""
+"""Replaced snapshots stay for the table's retention, by time and number."""
 
 import datetime
 

@@ -55,7 +55,7 @@ def test_first_difference_is_told(given: ColocatedTableSpec, message: str) -> No
 
 
 def test_schema_of_a_parent_table() -> None:
-    """A table that says enough makes a group that takes it; one that does not makes none."""
+    """A table with a whole schema makes a group that takes it; another one makes none."""
     parent = table("LONG", "char(3)", buckets=4, replicas=2)
     schema = schema_of(parent, ColocatedTableStatus())
     assert schema is not None

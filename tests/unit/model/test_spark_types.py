@@ -5,5 +5,5 @@ from colocation.model.table import Column, columns_digest
 
 def test_a_comment_changes_nothing_that_files_have_to_fit() -> None:
     """A group that took a table before there were comments knows its columns still."""
-    told = Column(name="k", type="bigint", comment="the key")
-    assert columns_digest([told]) == columns_digest([Column(name="k", type="bigint")]) == "a693c29805acfd37"
+    commented = Column(name="k", type="bigint", comment="the key")
+    assert columns_digest([commented]) == columns_digest([Column(name="k", type="bigint")]) == "a693c29805acfd37"

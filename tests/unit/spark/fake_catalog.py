@@ -72,7 +72,7 @@ class FakeCatalog:
         )
 
     def get_agents(self) -> dict[str, str]:
-        """URLs of the ready agents, as a group's ConfigMap says them."""
+        """URLs of the ready agents, as in a group's ConfigMap."""
         return self.agents
 
     def patch_status(self, name: str, patch: dict[str, Any]) -> bool:

@@ -40,7 +40,7 @@ def test_a_misspelt_setting_is_an_error() -> None:
 
 
 def test_a_namespace_must_come_from_somewhere() -> None:
-    """The call's namespace wins over the session's; neither is an error that says what to do."""
+    """The call's namespace wins over the session's; neither is an error with what to do."""
     assert settings(namespace="shop").namespace_or(None) == "shop"
     assert settings(namespace="shop").namespace_or("other") == "other"
     with pytest.raises(ValueError, match=r"set spark\.colocation\.namespace"):

@@ -106,7 +106,7 @@ def test_explain_statements(statement: str, query: str | None) -> None:
 
 @pytest.mark.parametrize("words", [[], ["--reader", "mine"], ["--reader", "A" * 64]])
 def test_a_statement_without_a_reader_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2, before Spark starts: nobody could fetch the rows."""
+    """Exit status 2, before Spark starts: the rows could not be fetched."""
     with pytest.raises(SystemExit) as ended:
         sql.parse(["SELECT 1", *words])
     assert ended.value.code == 2

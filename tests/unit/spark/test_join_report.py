@@ -28,10 +28,10 @@ def scan(
 ) -> PlanNode:
     """The scan of a table as the catalog planned it."""
     table = known or TABLES[directory]
-    told = {"name": table.name, "group": table.group, "bucketed": table.bucketed, "reason": table.reason,
+    note = {"name": table.name, "group": table.group, "bucketed": table.bucketed, "reason": table.reason,
             "bucketedBy": table.bucketed_by}  # fmt: skip
     location = f"coloc://shop/{directory}/abc/data"
-    return PlanNode("FileSourceScan", scan=Scan(location, table.name, bucketed, columns, json.dumps(told)))
+    return PlanNode("FileSourceScan", scan=Scan(location, table.name, bucketed, columns, json.dumps(note)))
 
 
 ORDERS = scan("orders-1", {1: "o_key", 2: "o_date"})
@@ -162,7 +162,7 @@ def test_colocated(plan: PlanNode) -> None:
     ],
 )
 def test_not_colocated(plan: PlanNode, reason: str, exchanges: int) -> None:
-    """Everything else says why, in Doris's words."""
+    """Everything else has a reason, in Doris's words."""
     report = only(plan)
     assert (report.colocate, report.reason) == (False, reason)
     assert count_exchanges(plan) == exchanges
@@ -199,7 +199,7 @@ def test_bucket_columns_in_another_order() -> None:
 
 
 def test_a_true_verdict_can_have_a_note() -> None:
-    """``whenUnstable=colocated``: the plan is bucketed, and the group's state stands beside the verdict."""
+    """``whenUnstable=colocated``: the plan is bucketed, and the group's state is a note of the verdict."""
     known = replace(TABLES["lines-2"], reason="group is not stable: NodeGone; live")
     lines = scan("lines-2", {11: "l_key"}, known=known)
     [report] = report_joins(on_key(ORDERS, lines))
@@ -321,7 +321,7 @@ def test_an_exchange_above_all_joins_does_not_count() -> None:
 
 
 def test_joins_in_subqueries_are_reported() -> None:
-    """A scalar subquery's join stands beside the main plan's."""
+    """A scalar subquery's join is listed after the main plan's."""
     plan = PlanNode("Filter", (ORDERS,), subqueries=(on_key(ORDERS, LINES),))
     assert [report.colocate for report in report_joins(plan)] == [True]
 

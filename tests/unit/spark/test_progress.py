@@ -42,7 +42,7 @@ def test_the_phase_is_told_by_the_stage_that_runs(
 
 
 def test_a_log_tells_what_was_printed_last() -> None:
-    """Among whatever else the driver says."""
+    """Among the driver's other lines."""
     first = WriteProgress(phase="reading", bytes=400, tasks_done=4, tasks=10)
     last = WriteProgress(phase="writing", bytes=300, rows_done=30, rows=100)
     assert find_progress(f"INFO x\n{first.line()}\nINFO y\n{last.line()}\nINFO z") == last

@@ -61,7 +61,7 @@ class UnreliablePort:
 
 
 def sending(server: ResultServer, chunks: list[bytes]) -> Callable[[], None]:
-    """Send them beside the test; the returned function waits for the end, and raises what was raised."""
+    """Send them in a thread; the returned function waits for the end, and raises what was raised."""
     raised: list[Exception] = []
 
     def send() -> None:
@@ -209,7 +209,7 @@ def test_over_http() -> None:
     ],
 )
 def test_what_is_no_result_is_refused(chunks: list[bytes]) -> None:
-    """Whoever sent it."""
+    """From any client."""
     parser = ResultParser()
     with pytest.raises(BadResult):
         for chunk in chunks:

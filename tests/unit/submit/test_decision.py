@@ -1,4 +1,4 @@
-"""The decision colocated or not, as people are told of it when they submit."""
+"""The decision colocated or not, as submission prints it."""
 
 import pytest
 

@@ -66,7 +66,7 @@ def test_the_driver_gets_token_and_authority(application: dict[str, Any]) -> Non
 
 @BOTH
 def test_a_job_runs_once_and_goes_by_itself(application: dict[str, Any]) -> None:
-    """Nobody starts a second driver; an hour after its end the Job goes, with its pod and its log."""
+    """No second driver is started; an hour after its end the Job is deleted with its pod and its log."""
     made = job(application)
     assert (made["apiVersion"], made["kind"], made["metadata"]["name"]) == ("batch/v1", "Job", "report")
     assert made["metadata"]["namespace"] == "shop"

@@ -31,7 +31,7 @@ def test_the_operators_words_are_kept() -> None:
 
 
 def test_the_installations_settings_come_from_the_config_map() -> None:
-    """Data root and image are chart values; users see them beside their group."""
+    """Data root and image are chart values; users see them in their group's ConfigMap."""
     view = GroupView.from_objects(group_object(stable=True), config_map(data_root="/disk", spark_image="spark:1"))
     assert (view.data_root, view.spark_image) == ("/disk", "spark:1")
 
@@ -63,21 +63,21 @@ def test_a_verdict_of_a_silent_operator_is_no_stable_one(stable: bool | None) ->
         pytest.param('{"node-1": "https://192.0.2.1:8440"}', True, id="each bucket has a live replica"),
         pytest.param('{"node-2": "https://192.0.2.2:8440"}', False, id="bucket 1 has none"),
         pytest.param("{}", False, id="no agent is ready"),
-        pytest.param("[", False, id="nobody can read it"),
+        pytest.param("[", False, id="not JSON"),
         pytest.param("3", False, id="no object"),
     ],
 )
 def test_live_replicas_are_those_on_nodes_whose_agents_the_config_map_names(agents: str, verdict: bool) -> None:
     """And of which the status does not say that they are not complete."""
     rows = [["node-1", "node-2"], ["node-1"]]
-    told = {**config_map()["data"], "agents.json": agents}
+    data = {**config_map()["data"], "agents.json": agents}
     group = group_object(stable=False, reason="NodeNotReady", backendsPerBucketSeq=rows)
-    view = GroupView.from_objects(group, {"data": told})
+    view = GroupView.from_objects(group, {"data": data})
     assert view.liveness.is_whole == verdict
     assert prepare(spark_application(), view.model_copy(update={"spark_image": "x"})).decision.colocated == verdict
     corrupt = [{"bucket": 1, "reason": "ReplicaCorrupt", "replicas": {"node-1": "corrupt"}}]
     group["status"]["unstableBuckets"] = corrupt
-    assert not GroupView.from_objects(group, {"data": told}).liveness.is_whole
+    assert not GroupView.from_objects(group, {"data": data}).liveness.is_whole
 
 
 def test_properties_survive_the_round_trip() -> None:

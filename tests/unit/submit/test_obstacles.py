@@ -87,13 +87,13 @@ def test_pods_that_start_are_no_obstacle(pods: list[dict[str, Any]]) -> None:
 def test_an_application_goes_on_with_some_of_its_executors() -> None:
     """Why the others do not run is shown; the application is not given up for it."""
     stuck = pod("executor", **waiting("ErrImagePull"))
-    alone, beside = (find_obstacle([RUNS, *others, stuck]) for others in ([], [pod("executor", "Running")]))
-    assert alone and beside and alone.message == beside.message == "an executor: ErrImagePull"
-    assert (alone.is_partial, beside.is_partial) == (False, True)
+    alone, partial = (find_obstacle([RUNS, *others, stuck]) for others in ([], [pod("executor", "Running")]))
+    assert alone and partial and alone.message == partial.message == "an executor: ErrImagePull"
+    assert (alone.is_partial, partial.is_partial) == (False, True)
 
 
 def test_executors_that_are_refused_are_found_in_the_drivers_log() -> None:
-    """Spark goes on asking, and only its log says why there is none."""
+    """Spark keeps asking, and only its log has the reason."""
     said = 'pods "load-1-exec-7" is forbidden: exceeded quota: small, requested: pods=1'
     log = f"ERROR ExecutorPodsAllocator\nFailure executing: POST. Message: {said}. Received status: Status(...)\n\tat x"
     assert refused_executors(log) == f"no executor is made: {said}"
@@ -138,7 +138,7 @@ def test_the_wait_ends_at_what_does_not_pass(stuck: ApplicationStatus, seconds: 
     pytest.param(NO_ROOM, 10.0 * NO_ROOM_SECONDS, id="the caller allows more"),
 ])  # fmt: skip
 def test_the_wait_goes_on(stuck: ApplicationStatus, timeout_seconds: float | None) -> None:
-    """Longer than what is allowed to an application that nobody waits for."""
+    """Longer than is allowed without --timeout."""
     time, seen = wait([*[stuck] * (2 * NO_ROOM_SECONDS), ENDED], timeout_seconds)
     assert seen[-1].end and time.now >= 2 * NO_ROOM_SECONDS
 

@@ -1,4 +1,4 @@
-"""What a command line says over an application: --image, --service-account, --set, --secret."""
+"""Options that override an application: --image, --service-account, --set, --secret."""
 
 from typing import Any
 

@@ -122,7 +122,7 @@ def test_what_is_no_schedule_is_refused(spec: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        pytest.param({"dynamicAllocation": {"enabled": True}}, None, id="Kubeflow's field: its operator says it"),
+        pytest.param({"dynamicAllocation": {"enabled": True}}, None, id="Kubeflow's field: its operator sets it"),
         pytest.param({"sparkConf": {"spark.dynamicAllocation.enabled": "true"}}, "true", id="by configuration"),
         pytest.param({"sparkConf": {"spark.dynamicAllocation.enabled": "true",
                                     "spark.dynamicAllocation.shuffleTracking.enabled": "false"}}, "false", id="given"),

@@ -107,7 +107,7 @@ def test_what_the_templates_say_is_kept() -> None:
 def test_sparks_container_is_found_as_spark_finds_it(
     containers: list[dict[str, Any]], conf: dict[str, str], chosen: str
 ) -> None:
-    """And its name is told to Spark."""
+    """And Spark gets its name."""
     spec = prepared(executorSpec={"podTemplateSpec": {"spec": {"containers": containers}}}, sparkConf=conf)
     mounted = [item["name"] for item in template(spec, "executor")["spec"]["containers"] if "volumeMounts" in item]
     assert mounted == [chosen]
@@ -138,7 +138,7 @@ def test_dynamic_allocation_tracks_shuffle_files() -> None:
 
 CONFLICTS = [
     pytest.param({"sparkConf": {"spark.kubernetes.executor.podTemplateFile": "s3a://x"}},
-                 ["'s3a://x'", "spec.executorSpec.podTemplateSpec"], id="a template file beside the template"),
+                 ["'s3a://x'", "spec.executorSpec.podTemplateSpec"], id="a template file next to the template"),
     pytest.param({"sparkConf": {"spark.kubernetes.executor.node.selector.kubernetes.io/hostname": "node-9"}},
                  ["'node-9'", "'node-1'"], id="a node outside the group"),
     pytest.param({"sparkConf": {"spark.kubernetes.node.selector.kubernetes.io/hostname": "node-9"}},

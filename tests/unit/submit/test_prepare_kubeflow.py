@@ -39,7 +39,7 @@ def test_executors_run_on_the_groups_nodes_only() -> None:
 
 
 def test_executors_may_start_elsewhere_where_the_group_says_so() -> None:
-    """A preference, beside those of the manifest; nodes that the manifest names are its author's business."""
+    """A preference, in addition to those of the manifest; nodes that the manifest names are not checked."""
     theirs = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
     named = {"nodeSelectorTerms": [{"matchFields": [on_node("node-9")]}]}
     affinity = {"nodeAffinity": {PREFERRED: [theirs], REQUIRED: named}}

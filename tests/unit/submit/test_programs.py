@@ -54,7 +54,7 @@ def test_a_load_runs_the_images_program() -> None:
 def test_each_request_has_its_program(
     request_type: Callable[..., TableRequest], program: str, name: str, executors: int
 ) -> None:
-    """By the request's type; what moves no rows is done by the driver alone, whatever the base says."""
+    """By the request's type; the driver alone does what moves no rows, whatever the base has."""
     application = table_application(request_type(table="orders"), sales_group(), base(executor={"instances": 7}))
     assert application["metadata"]["generateName"] == name
     assert application["spec"]["mainApplicationFile"].rpartition("/")[2] == program
@@ -131,7 +131,7 @@ def test_apaches_base_application_decides_all_but_the_program() -> None:
 
 
 def test_dynamic_allocation_of_apaches_base_stays() -> None:
-    """No number of executors is put beside it."""
+    """No number of executors is added."""
     theirs = apache_base(sparkConf={"spark.dynamicAllocation.enabled": "true"})
     conf = table_application(ORDERS, sales_group(), theirs)["spec"]["sparkConf"]
     assert "spark.executor.instances" not in conf
@@ -147,7 +147,7 @@ def test_dynamic_allocation_of_apaches_base_stays() -> None:
     ],
 )
 def test_a_base_that_cannot_be_one_is_refused(theirs: dict[str, Any], message: str) -> None:
-    """The message says what the base holds."""
+    """The message has the base's value."""
     with pytest.raises(ManifestError, match=message):
         table_application(ORDERS, sales_group(), theirs)
 

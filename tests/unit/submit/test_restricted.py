@@ -66,7 +66,7 @@ APPLICATIONS = [
 
 @pytest.mark.parametrize("application", APPLICATIONS)
 def test_placed_applications_are_restricted(application: JsonObject) -> None:
-    """Whoever starts them, and however often they are prepared."""
+    """However they are started, and however often they are prepared."""
     once = prepare(application, sales_group()).application
     again = prepare(once, sales_group()).application
     for spec in (*specs_of(once), *specs_of(again)):

@@ -51,7 +51,7 @@ def test_a_passing_error_does_not_end_the_wait(error: Exception) -> None:
 
 
 def test_a_cluster_that_stays_away_ends_the_wait() -> None:
-    """After some minutes the wait says so, and that the writes are not undone by that."""
+    """After some minutes the wait fails; the message has that writes are not undone by that."""
     with pytest.raises(RunError, match=r"does not say how .* may run on, and commit .* look before .*kubectl get "):
         run_to_end(FakeApplications([ProtocolError("reset")]))
 
@@ -63,7 +63,7 @@ def test_a_deleted_application_ends_the_wait() -> None:
 
 
 def test_the_timeout_leaves_the_application_running() -> None:
-    """The message says how to watch it; nothing is deleted."""
+    """The message has how to watch it; nothing is deleted."""
     applications = FakeApplications(["RUNNING"])
     with pytest.raises(RunError, match=r"not ended after 5 s; it goes on.*--watch"):
         run_to_end(applications, timeout_seconds=5)
@@ -87,7 +87,7 @@ def test_a_generated_name_is_returned() -> None:
     ],
 )
 def test_an_application_of_the_same_name_is_left_alone(state: str, replace: bool, message: str) -> None:
-    """Nobody's application is deleted unless asked, and never a running one."""
+    """No application is deleted unless asked, and never a running one."""
     applications = FakeApplications([state])
     applications.create(spark_application())
     with pytest.raises(RunError, match=message):
@@ -192,13 +192,13 @@ def test_the_drivers_result_is_read() -> None:
 
 @pytest.mark.parametrize(("end", "driver_error", "tail"), [
     pytest.param("Traceback (most recent call last):\n  File x\nValueError: no such table\nINFO stopped",
-                 "ValueError: no such table", (), id="its exception says it all"),
+                 "ValueError: no such table", (), id="its exception is enough"),
     pytest.param("Killed", "", (*(f"line {number}" for number in range(61, 100)), "Killed"), id="forty lines else"),
 ])  # fmt: skip
 def test_a_failure_carries_its_exception_or_the_end_of_the_log(
     end: str, driver_error: str, tail: tuple[str, ...]
 ) -> None:
-    """Of Java's stack and Spark's log nobody reads more than that line."""
+    """No more of Java's stack and Spark's log is shown."""
     log = "\n".join([*(f"line {number}" for number in range(100)), end])
     applications = FakeApplications(["FAILED"], log=log, error_message="driver container failed")
     applications.create(spark_application())

@@ -69,7 +69,7 @@ def test_apaches_pods_are_found_by_label() -> None:
     ],
 )
 def test_kubeflows_executors_are_counted(spec: dict[str, Any], wanted: int | None) -> None:
-    """How many are wanted is told only where it is fixed."""
+    """The number wanted is given only where it is fixed."""
     reported = {"applicationState": {"state": "RUNNING"}, "executorState": {"a": "RUNNING", "b": "PENDING"},
                 "driverInfo": {"podName": "report-driver"}}  # fmt: skip
     status = kubeflow_status({**spark_application(**spec), "status": reported})
@@ -110,7 +110,7 @@ KILLED = [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]
 def test_a_job_tells_how_it_goes(
     conditions: list[dict[str, Any]], driver: dict[str, Any] | None, phase: str, state: str, error: str
 ) -> None:
-    """The Job says whether it ended, its pod how."""
+    """The Job has whether it ended, its pod how."""
     pods = [pod("report-x7k2p", "driver", **driver)] if driver else []
     executors = [pod("report-exec-1", "executor", phase="Running")]
     found = job_status({"status": {"conditions": conditions}}, [*pods, *executors], executors_wanted=2)
@@ -138,7 +138,7 @@ WHY = "Unschedulable: 0/3 nodes are available: 3 had untolerated taints"
 def test_a_job_says_which_pod_does_not_start(
     driver: dict[str, Any], executors: list[dict[str, Any]], state: str
 ) -> None:
-    """Else the command waits for ever and says nothing of why."""
+    """Otherwise the command would wait without end and without a reason."""
     pods = [pod("report-x7k2p", "driver", **driver)]
     pods += [pod(f"report-exec-{number}", "executor", **one) for number, one in enumerate(executors)]
     assert job_status({}, pods, executors_wanted=2).state == state

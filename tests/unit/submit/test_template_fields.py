@@ -28,7 +28,7 @@ def prepared_executor(executor: dict[str, Any], **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_pod_fields_move_into_the_template(field: str, value: Any, target: str) -> None:
-    """A pod with a template is left alone by the webhook, so a plain field beside it would be lost."""
+    """The webhook leaves a pod with a template alone, so a plain field outside the template would be lost."""
     application = prepared_executor({field: value})
     assert pod_spec(application, "executor")[target] == value
     assert field not in application["spec"]["executor"]

@@ -1,4 +1,4 @@
-"""`colocation doctor`: what each finding says and advises, and the exit code."""
+"""`colocation doctor`: the message and advice of each finding, and the exit code."""
 
 import re
 from datetime import UTC, datetime, timedelta

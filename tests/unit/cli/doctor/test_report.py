@@ -81,7 +81,7 @@ def contents(path: Path) -> dict[str, str]:
 
 
 def test_an_archive_for_its_owner(run: Run, collected: None, tmp_path: Path) -> None:
-    """It begins with what is in it; what may not be read says so; tokens are gone."""
+    """It begins with a table of contents; files that may not be read have the reason; tokens are redacted."""
     path = tmp_path / "r.tar.gz"
     done = run("report", "-o", str(path))
     assert done.exit_code == 0, done.output
@@ -105,7 +105,7 @@ def test_a_file_is_not_written_over(run: Run, collected: None, tmp_path: Path) -
 
 
 def test_its_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a long log the end is kept; what does not fit at all says so."""
+    """The end of a long log is kept; in place of what does not fit is a note."""
     monkeypatch.setattr(report, "MAX_FILE_BYTES", 10)
     monkeypatch.setattr(report, "MAX_TOTAL_BYTES", 15)
     log: Any = lambda: "x" * 100 + "the end"  # noqa: E731

@@ -70,7 +70,7 @@ def test_a_table_of_the_cluster(run: Run, cluster: FakeCluster) -> None:
 
 
 def test_a_table_without_rows(run: Run, cluster: FakeCluster) -> None:
-    """Nobody knows how large it will be."""
+    """Its future size is not known."""
     del cluster.tables()[0]["status"]["snapshot"]
     done = run("advise", "orders", "--cores", "4", "--nodes", "5")
     assert (done.exit_code, "holds no rows yet: give --from or --size" in done.stderr) == (1, True)
@@ -104,7 +104,7 @@ def test_what_it_is_about_has_to_be_clear(run: Run, arguments: list[str], words:
 
 @pytest.mark.parametrize("text", ["much", "-1Gi", "0", "nan", "inf", ""])
 def test_what_is_no_size(run: Run, text: str) -> None:
-    """The message says what is allowed."""
+    """The message has what is allowed."""
     done = run("advise", f"--size={text}", "--cores", "1", "--nodes", "1")
     assert done.exit_code == 2
     assert "allowed: a size such as 500Gi" in done.stderr

@@ -85,7 +85,7 @@ def test_drain_waits_until_the_node_is_empty(run: Run, cluster: FakeCluster, dra
 
 
 def test_drain_gives_up_at_the_timeout(run: Run, cluster: FakeCluster, draining_node: Any) -> None:
-    """Exit code 1; it says what is left, that the drain goes on, and how to take it back."""
+    """Exit code 1; the message has what is left, that the drain goes on, and how to undo it."""
     draining_node(snapshot(2) for _ in iter(int, 1))
     done = run("drain", "node-1", "--wait", "--timeout", "10")
     assert done.exit_code == 1
@@ -108,7 +108,7 @@ INVALID, RECOVERING = said("InvalidSpec", "spec.buckets is 0; correct the spec")
 
 
 def left_out(**status: Any) -> dict[str, Any]:
-    """A group of which the operator says why it is not in its snapshot."""
+    """A group with the operator's reason why it is not in the snapshot."""
     group = group_object("broken", **{"stable": False, "reason": "InvalidSpec", "conditions": INVALID, **status})
     group["metadata"]["namespace"] = "lake"
     return group
@@ -181,7 +181,7 @@ def refuse() -> list[dict[str, Any]]:
 def test_a_drain_without_the_right_to_list_groups_does_not_succeed(
     run: Run, cluster: FakeCluster, draining_node: Any
 ) -> None:
-    """Nobody can say then whether a group was left out; it says which role has the right."""
+    """Then it is not known whether a group was left out; the message names the role with the right."""
     cluster.all_groups = refuse  # type: ignore[method-assign]
     draining_node(forever(snapshot(0)))
     done = run("drain", "node-1", "--wait")
@@ -231,7 +231,7 @@ def forbidden() -> CommandFailed:
 def test_a_drain_that_cannot_be_watched_goes_on(
     run: Run, cluster: FakeCluster, draining_node: Any, error: Exception, options: list[str], seconds: float
 ) -> None:
-    """Which the error says, with the way back."""
+    """The error has that, with the way back."""
     draining_node(forever(error))
     done = run("drain", "node-1", "--wait", *options)
     assert done.exit_code == 1
@@ -244,7 +244,7 @@ def test_a_drain_that_cannot_be_watched_goes_on(
 def test_nodes_count_replicas_of_groups_that_are_left_out(
     run: Run, cluster: FakeCluster, draining_node: Any
 ) -> None:
-    """And say of which groups nothing moves; who may not list groups is told that they are not counted."""
+    """And names groups of which nothing moves; without the right to list groups it warns that they are not counted."""
     cluster.groups().append(left_out())
     draining_node(forever(snapshot(1)))
     shown = run("nodes").stdout

@@ -226,7 +226,7 @@ def test_each_switch_alone(
 
 
 def test_what_cannot_be_done_names_the_shortage(run: Run) -> None:
-    """Too few nodes, too few bytes: nothing starts, and the message says how many are missing."""
+    """Too few nodes, too few bytes: nothing starts, and the message has how many are missing."""
     (plan,) = planned(run, THREE[:1], group())
     assert plan["startNow"] == []
     assert plan["stalled"]["reason"] == "InsufficientNodes"
@@ -280,7 +280,7 @@ NO_SNAPSHOT = "name a file that `colocation snapshot > FILE` wrote: a JSON objec
     ],
 )  # fmt: skip
 def test_files_that_hold_no_snapshot_are_refused(run: Run, text: str, messages: list[str]) -> None:
-    """Wrong usage, exit code 2: the message says what the file holds, what is expected, and what writes it."""
+    """Wrong usage, exit code 2: the message has what the file holds, what is expected, and what writes it."""
     done = run("plan", "--snapshot", "-", stdin=text)
     assert done.exit_code == 2
     assert done.stdout == ""

@@ -36,7 +36,7 @@ def test_lists_for_programs_are_the_objects(
 
 
 def test_tables_as_columns(run: Run, cluster: FakeCluster) -> None:
-    """What is loaded stands beside the table; a table without a load shows dashes."""
+    """A table's row shows what is loaded; a table without a load shows dashes."""
     unloaded = table_object("new")
     unloaded["status"] = {}
     cluster.tables().append(unloaded)
@@ -149,7 +149,7 @@ def silent(cluster: FakeCluster) -> FakeCluster:
 
 
 def test_groups_of_a_silent_operator_are_unknown(run: Run, silent: FakeCluster) -> None:
-    """Nobody takes back what it said last; programs are told beside the objects."""
+    """Its last verdict still stands in the object; programs get a warning next to the objects."""
     _, line, _, matter = run("groups").stdout.splitlines()
     assert line.split()[5:7] == ["unknown", "OperatorSilent"]
     assert matter == f"OperatorSilent: {SILENT.message}"

@@ -88,7 +88,7 @@ def test_submit_prints_decision_and_result(run: Run, cluster: FakeCluster, kubef
 
 
 def test_submit_degrades_with_the_operators_reason(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """An unstable group's application runs all the same, and says why it is not colocated."""
+    """An unstable group's application runs, and the output has why it is not colocated."""
     created = kubeflow()
     condition = {"type": "Stable", "status": "False", "reason": "NodeNotReady", "message": "node-2 is not ready"}
     cluster.groups()[0] = group_object(stable=False, reason="NodeNotReady", conditions=[condition])
@@ -174,7 +174,7 @@ def test_a_submission_that_failed_says_what_the_operator_said(
 
 @pytest.fixture
 def unreadable(kubeflow: Kubeflow) -> FakeApplications:
-    """Applications complete, and nobody may read their logs."""
+    """Applications complete whose logs may not be read."""
 
     def refuse(namespace: str, pod: str, lines: int = 5000) -> str:
         raise ApiException(status=403, reason="Forbidden")
@@ -210,7 +210,7 @@ def test_a_change_without_a_readable_log_has_been_made(
 def test_a_submission_without_a_readable_log_has_succeeded(
     run: Run, cluster: FakeCluster, unreadable: FakeApplications
 ) -> None:
-    """An application need not have a result; that nobody knows is a warning."""
+    """An application need not have a result; one that cannot be read gives a warning."""
     done = run("submit", "-f", "-", stdin=manifest())
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1] == "sparkapplication report: COMPLETED"
@@ -229,7 +229,7 @@ def test_a_load_whose_log_is_gone_says_that_it_succeeded(
 def test_an_interrupted_wait_leaves_the_application(
     run: Run, cluster: FakeCluster, kubeflow: Kubeflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C ends the command, not the application; the message says how to watch and how to end it."""
+    """Ctrl-C ends the command, not the application; the message has how to watch and how to end it."""
     created = kubeflow(state="RUNNING")
 
     def interrupt(steps: object) -> None:
@@ -256,7 +256,7 @@ def test_nothing_is_created_before_the_operator_knows_the_group(
 
 
 def test_a_submission_while_the_operator_is_silent(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """The group's verdict is unknown: the application joins as beside an unstable group, and says why."""
+    """The group's verdict is unknown: the application joins as with an unstable group, and the output has why."""
     kubeflow()
     cluster.fresh = Freshness(message="no sign of life since noon")
     first = run("submit", "-f", "-", stdin=manifest()).stdout.splitlines()[0]
@@ -315,7 +315,7 @@ def test_load_builds_on_an_application(run: Run, cluster: FakeCluster, kubeflow:
 
 
 def test_a_table_in_no_group_is_loaded_beside_its_own(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """Such a table has a group of its own, whose map says where its rows go."""
+    """Such a table has a private group, whose map places its rows."""
     cluster.tables()[0]["spec"]["colocateWith"] = ""
     assert "'orders-0badcafe'" in run("load", "orders", "--from", "x").stderr
     cluster.groups()[0]["metadata"]["name"] = "orders-0badcafe"

@@ -97,7 +97,7 @@ def test_sql_prints_rows_as_csv(run: Run, cluster: FakeCluster, driver: Driver) 
 
 @pytest.mark.parametrize("rows", [[], [["MAIL", 2], ["SHIP, slow", None]]])
 def test_sql_prints_all_as_json(run: Run, cluster: FakeCluster, driver: Driver, rows: list[list[Any]]) -> None:
-    """One document: columns, rows, and all that the driver says beside them."""
+    """One document: columns, rows, and the rest of the driver's answer."""
     driver([columns_line(["mode", "lines"]) + b"".join(map(row_line, rows)), summary_line(SUMMARY)])
     document = json.loads(run("sql", "select 1", "-o", "json").stdout)
     assert document == {"columns": ["mode", "lines"], "rows": rows, **SUMMARY}
@@ -123,7 +123,7 @@ def test_a_statement_says_what_it_committed(
     run: Run, cluster: FakeCluster, driver: Driver, output: str, change: str, rows: int, snapshot_id: int,
     before: bool, line: str,
 ) -> None:  # fmt: skip
-    """A table's lines stand in the output; beside CSV on standard error; JSON has them in its document."""
+    """With a table they are in the output, with CSV on standard error, with JSON in the document."""
     done = {"table": "shop.t", "change": change, "rows": rows, "files": min(rows, 1), "snapshot_id": snapshot_id,
             "was_committed_before": before}  # fmt: skip
     driver([columns_line([]) + summary_line({"commits": [done]})])
@@ -145,7 +145,7 @@ def test_cells_of_a_table_stay_in_their_line(run: Run, cluster: FakeCluster, dri
 def test_the_rows_are_fetched_from_the_driver_with_the_token(
     run: Run, cluster: FakeCluster, driver: Driver, port: FakePort
 ) -> None:
-    """The application holds the token's digest only; the last request says that all has arrived."""
+    """The application holds the token's digest only; the last request confirms that all has arrived."""
     created = driver([NOT_YET, *ROWS])
     assert run("sql", "select 1").exit_code == 0
     [(name, application)] = created.objects.items()
@@ -230,7 +230,7 @@ def test_a_result_that_does_not_come(
 
 
 def test_rows_have_to_be_waited_for(run: Run, cluster: FakeCluster, driver: Driver) -> None:
-    """Without this command nobody fetches them."""
+    """Only this command fetches them."""
     created = driver(ROWS)
     done = run("sql", "select 1", "--no-wait")
     assert (done.exit_code, created.objects) == (2, {})
@@ -256,7 +256,7 @@ def test_the_installed_operator_runs_the_application(
     run: Run, cluster: FakeCluster, command: list[str], served: dict[str, tuple[str, ...]], options: list[str],
     api_version: str,
 ) -> None:  # fmt: skip
-    """Unless another one is chosen; where there is none, creating the application says so."""
+    """Unless another one is chosen; where there is none, creating the application fails with that."""
     cluster.served = served
     done = run(*command, *options, "--dry-run", "--service-account", "etl")
     made = yaml.safe_load(done.stdout)
@@ -366,7 +366,7 @@ def test_sql_is_not_hindered_by_a_table_that_cannot_be_read(
 
 
 def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster, driver: Driver) -> None:
-    """The namespace has no group of its own; its table says whose it is in."""
+    """The namespace has no group of its own; its table names one of another."""
     group = group_elsewhere(cluster)
     created = driver(ROWS)
     refused = run("sql", "select 1")

@@ -153,7 +153,7 @@ def test_tables_are_created_in_one_group_per_bucket_key(run: Run, nodes: Nodes) 
 
 
 def test_without_yes_nothing_is_changed(run: Run, nodes: Nodes) -> None:
-    """It says what would be done, in which group, and what is passed over."""
+    """It prints what would be done, in which group, and what is skipped."""
     nodes.hold(folder("orders", snapshot(3, missing=(4,)), snapshot(2)), folder("lines", snapshot(3), uid="11111111"))
     done = run("adopt", "--table", "orders", "--group", "sales")
     assert done.exit_code == 0 and nodes.made == []

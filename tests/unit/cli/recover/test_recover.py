@@ -60,7 +60,7 @@ def test_a_table_that_was_dropped_a_moment_ago_is_waited_for(
 def test_what_stands_for_a_moment_only_is_not_said(
     run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, stands_seconds: float, is_said: bool
 ) -> None:
-    """While agents take files back, the table's condition says for a moment that files are lacking."""
+    """While agents take files back, the table's condition reports for a moment that files are lacking."""
     dropped(cluster)
     lacking = {"type": "Accepted", "status": "False", "reason": "Recovering", "message": "nodes lack files",
                "lastTransitionTime": "2026-11-21T00:00:00Z"}  # fmt: skip
@@ -90,7 +90,7 @@ def test_an_operator_that_does_not_see_a_drop_is_said(run: Run, cluster: FakeClu
 def test_a_table_that_was_never_loaded_is_not_in_the_way(
     run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Made anew under the name and dropped again, it has nothing that anybody could want back."""
+    """Created again under the name and dropped again, it has no rows to bring back."""
     empty = {"uid": "ffffffff-0000", "snapshot": None, "deletedAt": "2026-11-21T01:00:00Z"}
     dropped(cluster)
     cluster.groups()[0]["status"]["recycled"].append(RECORD | empty)
@@ -117,7 +117,7 @@ def test_a_table_that_is_dropped_again_meanwhile_is_said(
 
 
 def test_refusal_of_the_operator_is_told(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes the annotation away and says why in an event."""
+    """It removes the annotation and gives the reason in an event."""
     dropped(cluster)
     monkeypatch.setattr(cluster, "on_annotation", lambda: cluster.groups()[0]["metadata"].pop("annotations"))
     refusal = {"reason": "RecoverRefused", "message": "it was purged"}
@@ -127,7 +127,7 @@ def test_refusal_of_the_operator_is_told(run: Run, cluster: FakeCluster, monkeyp
 
 
 def test_gives_up_in_the_end(run: Run, cluster: FakeCluster) -> None:
-    """And says how far it is."""
+    """And prints its progress."""
     dropped(cluster)
     done = run("recover", "orders", "--wait-seconds", "0")
     assert done.exit_code == 1
@@ -168,7 +168,7 @@ def test_a_recovery_that_was_asked_for_before_is_waited_for(
 
 
 def test_table_of_that_name_is_not_replaced(run: Run, cluster: FakeCluster) -> None:
-    """Whoever made it has to drop it first."""
+    """Its owner has to drop it first."""
     dropped(cluster)
     made = table_object()
     made["metadata"]["uid"] = "ffffffff-0000"
@@ -198,7 +198,7 @@ GAP = "groups of other namespaces could not be listed"
 
 
 def test_a_record_in_a_group_that_may_not_be_listed_is_not_denied(run: Run, cluster: FakeCluster) -> None:
-    """The table may be there, and its files are purged after its time; the error says so, and the list of tables."""
+    """The table may exist, and its files are purged after its time; the error and the list of tables report it."""
     dropped(cluster, name="customers")
     cluster.gap = GAP
     done = run("recover", "orders")
@@ -238,6 +238,6 @@ def test_a_table_comes_back_from_the_named_group_of_another_namespace(
 
 @pytest.mark.parametrize("reference", ["", "accounts/", "/sales"])
 def test_a_group_that_is_none_is_wrong_usage(run: Run, cluster: FakeCluster, reference: str) -> None:
-    """It says what is allowed."""
+    """The message has what is allowed."""
     done = run("recover", "orders", "--group", reference)
     assert (done.exit_code, "allowed: NAME, or NAMESPACE/NAME" in done.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""What others wrote into objects does nothing to the terminal of whoever looks at them."""
+"""What others wrote into objects does nothing to the terminal of a user who reads them."""
 
 import pytest
 

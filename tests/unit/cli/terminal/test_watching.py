@@ -32,7 +32,7 @@ def test_all_namespaces_begin_with_the_namespace(run: Run, cluster: FakeCluster)
 
 
 def test_running_clones_say_how_far_they_are(run: Run, cluster: FakeCluster) -> None:
-    """Beside their number."""
+    """With their number."""
     cluster.groups()[0]["status"]["clones"] = {"running": 2, "pending": 1, "bytesDone": MIB, "bytesTotal": 4 * MIB}
     assert "2 running (1.0 MiB of 4.0 MiB), 1 pending" in run("groups").stdout
 

@@ -112,7 +112,7 @@ def test_a_lost_connection_is_said_and_what_is_known_stays(served: Served) -> No
 
 
 def test_a_link_within_the_page_keeps_the_group(served: Served) -> None:
-    """Whoever skips to the group means the one that is shown."""
+    """The skip link leads to the group that is shown."""
     tab = served.show(scenes.stable())
     tab.run("location.hash = '#shop/returns'")
     tab.wait("document.getElementById('group-name').textContent === 'shop/returns'")

@@ -1,4 +1,4 @@
-"""What the page asks the API server, how often, and what it says where it may not ask."""
+"""What the page asks the API server, how often, and what it shows where it may not ask."""
 
 import json
 import threading
@@ -93,7 +93,7 @@ def test_many_questions_of_the_page_are_one_round(asking: Collector, api: ApiSer
 
 
 def test_without_the_groups_there_is_nothing_to_show(asking: Collector, api: ApiServer) -> None:
-    """The page says why."""
+    """The page shows why."""
     del api.lists["colocationgroups"]
     with pytest.raises(CommandFailed, match="the API server does not list the groups: you have no right to read them"):
         asking.findings()

@@ -1,4 +1,4 @@
-"""`colocation ui` as a process: it prints its address, and ends at once when it is told to, whatever it is doing."""
+"""`colocation ui` as a process: it prints its address, and ends at once by a signal, whatever it is doing."""
 
 import signal
 import socket
@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-c", "from colocation.cli.main import main; main()",
 
 @contextmanager
 def running(tmp_path: Path, port: int, ignore_interrupt: bool) -> Iterator[subprocess.Popen[str]]:
-    """The command beside an API server at ``port``; it does not outlive the test."""
+    """The command with an API server at ``port``; it does not outlive the test."""
     (tmp_path / "kubeconfig").write_text(KUBECONFIG % port)
     process = subprocess.Popen(
         [*COMMAND, "--no-browser"],
@@ -50,7 +50,7 @@ def address(process: subprocess.Popen[str]) -> SplitResult:
     ],
 )
 def test_it_ends_when_it_is_told_to(tmp_path: Path, number: signal.Signals, ignore_interrupt: bool) -> None:
-    """With connections open: one that says nothing, one whose answer waits for an API server that never answers."""
+    """With connections open: a silent one, and one whose answer waits for an API server that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as api, running(tmp_path, api.getsockname()[1], ignore_interrupt) as ui:
         url = address(ui)
         where = (url.hostname, url.port)

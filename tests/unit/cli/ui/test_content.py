@@ -1,4 +1,4 @@
-"""What the page is told: replicas with state, age and reason; moves, clones, nodes, tables, events."""
+"""The page's data: replicas with state, age and reason; moves, clones, nodes, tables, events."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -81,7 +81,7 @@ def test_what_awaits_approval_is_shown_as_such() -> None:
 
 
 def test_without_the_operator_the_status_has_to_do() -> None:
-    """Who may not ask the operator sees the map and the listed problems, and is told what is missing."""
+    """A user who may not ask the operator sees the map and the listed problems, and what is missing."""
     findings = without_operator(scenes.stable())
     assert {one[1] for row in page(findings)["rows"] for one in row["cells"]} == {"complete"}
     assert (page(findings)["isPlanKnown"], overview(findings)["nodes"]) == (False, None)

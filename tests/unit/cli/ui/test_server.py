@@ -72,7 +72,7 @@ def test_nobody_gets_in_without_the_token(server: UiServer, path: str) -> None:
 
 
 def test_the_address_on_the_browsers_command_line_works_once(server: UiServer) -> None:
-    """Whoever reads it there later gets nothing."""
+    """A process that reads it there later gets nothing."""
     path = urlsplit(server.first_url).path
     status, headers, body = ask(server, path)
     assert (status, headers["Location"], body) == (303, server.url, b"")
@@ -96,7 +96,7 @@ def test_other_names_of_this_address_are_refused(server: UiServer, host: str) ->
     ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
 )
 def test_other_pages_in_the_browser_are_refused(server: UiServer, site: str, status: int) -> None:
-    """The browser says from where a request comes."""
+    """The browser's header has the origin of a request."""
     assert ask(server, f"/{server.token}/api/overview", Sec_Fetch_Site=site)[0] == status
 
 
@@ -116,7 +116,7 @@ def test_it_listens_on_this_machine_alone(server: UiServer) -> None:
 
 
 def test_what_cannot_be_read_is_said(server: UiServer) -> None:
-    """503 with the reason, for the page to show beside what it has."""
+    """503 with the reason, which the page shows with what it has."""
 
     def fail() -> Findings:
         raise CommandFailed("the API server does not answer")
