@@ -157,12 +157,12 @@ def test_a_damaged_file_is_replaced_at_once(
 
 
 def drop(root: DataRoot, acknowledge: Acknowledge) -> None:
-    recycle(root, Inventory(root), TABLE.path, keep_seconds=3600)
+    recycle(Inventory(root), TABLE.path, keep_seconds=3600)
     acknowledge("dropped")
 
 
 def recover(root: DataRoot, acknowledge: Acknowledge) -> None:
-    restore(root, Inventory(root), TABLE.path, SUCCESSOR)
+    restore(Inventory(root), TABLE.path, SUCCESSOR)
     acknowledge("recovered")
 
 

@@ -107,7 +107,7 @@ class Agent:
         sweep(self.inventory)
         look(self.inventory, unlimited)
         hash_unverified(self.inventory, unlimited)
-        scrub_batch(self.root, self.inventory, 0.0, unlimited)
+        scrub_batch(self.inventory, 0.0, unlimited)
         incoming.remove_stale(self.root)
         self.quarantine.run()
 

@@ -149,7 +149,7 @@ async def running_agent(
         node = NodeState(settings, root, metrics)
         stack.callback(node.close)
         node.health.probe()
-        upkeep = Upkeep(settings, root, node.inventory, metrics, node.conversation.keeps_recycled, node.health)
+        upkeep = Upkeep(settings, node.inventory, metrics, node.conversation.keeps_recycled, node.health)
         upkeep.start()
         stack.callback(upkeep.stop)
         folder = await stack.enter_async_context(front_folder())

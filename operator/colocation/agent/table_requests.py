@@ -6,6 +6,7 @@ An order to delete is checked where and when it is performed (``conversation``).
 import logging
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from aiohttp import web
@@ -85,11 +86,8 @@ async def drop_bucket(request: TableRequest, bucket: str) -> web.Response:
     body = await _collect_request(request.http)
     order = Order("drop", table, body.proof, body.manifests, int(bucket))
     live = removal.LiveManifests(body.manifests, body.grace_seconds)
-    return answer_of(
-        await _perform(
-            request, order, lambda: removal.delete_bucket(node.root, node.inventory, table, int(bucket), live)
-        )
-    )
+    delete = partial(removal.delete_bucket, node.inventory, table, int(bucket), live)
+    return answer_of(await _perform(request, order, delete))
 
 
 async def collect(request: TableRequest) -> web.Response:
@@ -98,9 +96,8 @@ async def collect(request: TableRequest) -> web.Response:
     body = await _collect_request(request.http)
     order = Order("collect", table, body.proof, body.manifests)
     live = removal.LiveManifests(body.manifests, body.grace_seconds)
-    return answer_of(
-        await _perform(request, order, lambda: removal.collect_garbage(node.root, node.inventory, table, live))
-    )
+    delete = partial(removal.collect_garbage, node.inventory, table, live)
+    return answer_of(await _perform(request, order, delete))
 
 
 async def recycle(request: TableRequest) -> web.Response:
@@ -108,7 +105,7 @@ async def recycle(request: TableRequest) -> web.Response:
     node, table = request.node, request.table
     body = await parsed_body(request.http, RecycleRequest)
     order = Order("recycle", table, body.proof)
-    await _perform(request, order, lambda: recycling.recycle(node.root, node.inventory, table, body.keep_seconds))
+    await _perform(request, order, lambda: recycling.recycle(node.inventory, table, body.keep_seconds))
     return web.json_response({})
 
 
@@ -120,7 +117,7 @@ async def restore(request: TableRequest) -> web.Response:
 
     def restored() -> None:
         with node.conversation.restoring(body.term, frozenset({str(table), str(successor)})):
-            recycling.restore(node.root, node.inventory, table, successor)
+            recycling.restore(node.inventory, table, successor)
 
     await node.working.run(restored)
     node.bell.ring()

@@ -22,7 +22,6 @@ from colocation.storage.inventory import (
 )
 from colocation.storage.paths import TablePath
 from colocation.storage.quarantine import QuarantinePurge
-from colocation.storage.root import DataRoot
 
 from .metrics import Metrics
 from .settings import Settings
@@ -69,14 +68,13 @@ class Upkeep:
     def __init__(
         self,
         settings: Settings,
-        root: DataRoot,
         inventory: Inventory,
         metrics: Metrics,
         is_wanted: Callable[[TablePath], bool],
         health: DiskHealth,
     ) -> None:
         self.scanned = threading.Event()
-        self._root = root
+        root = self._root = inventory.root
         self._inventory = inventory
         self._metrics = metrics
         self._purge = recycling.Purge(root, is_wanted)
@@ -147,7 +145,7 @@ class Upkeep:
 
     def _scrub(self) -> None:
         while True:
-            scrubbed = scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
+            scrubbed = scrub_batch(self._inventory, self._scrub_interval_seconds, self._scrub_pace)
             self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
             self._count_backlog()
             if scrubbed.files < SCRUB_BATCH_FILES:
@@ -158,7 +156,7 @@ class Upkeep:
         if now - self._backlog_counted_at < BACKLOG_SECONDS:
             return
         self._backlog_counted_at = now
-        backlog = scrub_backlog(self._root, self._scrub_interval_seconds)
+        backlog = scrub_backlog(self._inventory, self._scrub_interval_seconds)
         self._metrics.scrub_backlog_files.set(backlog.files)
         self._metrics.scrub_backlog_bytes.set(backlog.bytes)
 

@@ -35,7 +35,7 @@ class Inventory:
     """
 
     def __init__(self, root: DataRoot, room: ManifestRoom | None = None) -> None:
-        self._root = root
+        self.root = root
         self._room = room or ManifestRoom()
         self._lock = threading.Lock()
         self._tables: dict[TablePath, TableInventory] = {}
@@ -45,16 +45,16 @@ class Inventory:
         """The inventory of one table, held or not."""
         with self._lock:
             if table not in self._tables:
-                self._tables[table] = TableInventory(self._root, table, self._room)
+                self._tables[table] = TableInventory(self.root, table, self._room)
             return self._tables[table]
 
     def table_here(self, table: TablePath) -> TableInventory | None:
         """The inventory of a table that has a folder here; other names take no memory."""
-        return self.table(table) if self._root.holds(table) else None
+        return self.table(table) if self.root.holds(table) else None
 
     def tables(self) -> tuple[TableInventory, ...]:
         """The inventories of all tables on the disk."""
-        return tuple(self.table(table) for table in self._root.tables())
+        return tuple(self.table(table) for table in self.root.tables())
 
     def report(self, references: Collection[TableReference]) -> tuple[TableReport, ...]:
         """Reports on these tables, in their order."""
@@ -98,13 +98,13 @@ class Inventory:
             FileCorrupt: it is damaged, and now in the quarantine.
         """
         try:
-            descriptor = self._root.open_file(table, path)
+            descriptor = self.root.open_file(table, path)
         except OSError as error:
             if error.errno not in UNREADABLE_MEDIUM:
                 raise
             raise self._corrupt(table, path, UNREADABLE) from error
         try:
-            entry = content_of(self._root, table, path, descriptor)
+            entry = content_of(self.root, table, path, descriptor)
             wanted = wanted_content(table, path, self.expected_sha256)
             if entry.sha256 == UNREADABLE or (wanted is not None and wanted != entry.sha256):
                 raise self._corrupt(table, path, entry.sha256)
@@ -124,8 +124,8 @@ class Inventory:
             gone = self._tables.pop(table, None)
         if gone is not None:
             gone.close()
-        self._root.forget_changes(table)
-        self._root.ledger.forget_table(table)
+        self.root.forget_changes(table)
+        self.root.ledger.forget_table(table)
 
 
 def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
@@ -185,20 +185,19 @@ class Backlog(NamedTuple):
     bytes: int
 
 
-def scrub_backlog(root: DataRoot, interval_seconds: float) -> Backlog:
+def scrub_backlog(inventory: Inventory, interval_seconds: float) -> Backlog:
     """The files that were last hashed more than ``interval_seconds`` ago."""
-    now = root.clock()
-    return Backlog(*root.ledger.backlog(now - interval_seconds, now))
+    now = inventory.root.clock()
+    return Backlog(*inventory.root.ledger.backlog(now - interval_seconds, now))
 
 
-def scrub_batch(
-    root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]
-) -> Scrubbed:
+def scrub_batch(inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]) -> Scrubbed:
     """Hash again, from the disk itself, some of the files last hashed more than ``interval_seconds`` ago.
 
     The oldest come first, so every file is read once per interval. An unreadable file counts as not hashed, which its
     report shows, and is left to ``hash_unverified``, which fails until it can be read.
     """
+    root = inventory.root
     now = root.clock()
     due = root.ledger.oldest(SCRUB_BATCH_FILES, now - interval_seconds, now)
     read = []

@@ -44,8 +44,9 @@ class Recycled(NamedTuple):
     name: str
 
 
-def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds: int) -> None:
+def recycle(inventory: Inventory, table: TablePath, keep_seconds: int) -> None:
     """Move a table's folder into the recycle bin; a missing folder is no error."""
+    root = inventory.root
     with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled, root.lock_of(table):
         name = _free_name(recycled, table, int(root.clock()))
         try:
@@ -60,7 +61,7 @@ def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds
     inventory.forget(table)
 
 
-def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor: TablePath) -> None:
+def restore(inventory: Inventory, dropped: TablePath, successor: TablePath) -> None:
     """Give a dropped table's files to the table that brings it back.
 
     They may be in the bin, or still in their place (the node was away when the table was dropped), or in several
@@ -72,6 +73,7 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
     Raises:
         InvalidPath: the successor has another name; a table must not get another table's files.
     """
+    root = inventory.root
     if (dropped.namespace, dropped.table) != (successor.namespace, successor.table):
         raise InvalidPath(f"{successor} cannot take over the files of {dropped}; allowed: a table of the same name")
     with (

@@ -37,7 +37,7 @@ Published = Mapping[str, FileIdentity]
 """Files in the table's folder, by path."""
 
 
-def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket: int, live: LiveManifests) -> Removed:
+def delete_bucket(inventory: Inventory, table: TablePath, bucket: int, live: LiveManifests) -> Removed:
     """Delete data files of one bucket: those named by a live manifest that is held here, and those unnamed for the
     grace.
 
@@ -47,24 +47,26 @@ def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket
     Raises:
         ManifestMissing: no live manifest is given. Nothing is deleted.
     """
+    root = inventory.root
     _check_given(table, live)
     with root.lock_of(table):
         held = [inventory.table(table).wanted(sha256) for sha256 in live.manifests]
         named = {path for files in held for path in files or ()}
         here = _published(root, table, lambda path: _is_manifest(path) or bucket_of_file_name(path) == bucket)
         of_bucket = {path: identity for path, identity in here.items() if not _is_manifest(path)}
-        garbage = _garbage(root, inventory, table, _unnamed(here, named, live), live, is_all=False)
+        garbage = _garbage(inventory, table, _unnamed(here, named, live), live, is_all=False)
         forget_bucket(root, table, bucket)
         return _remove(root, table, {path: one for path, one in of_bucket.items() if path in named or path in garbage})
 
 
-def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live: LiveManifests) -> Removed:
+def collect_garbage(inventory: Inventory, table: TablePath, live: LiveManifests) -> Removed:
     """Delete data files and manifests that no live manifest has named for the grace.
 
     Raises:
         ManifestMissing: no live manifest is given, or one is not held, so it is unknown which files are garbage.
             Nothing is deleted.
     """
+    root = inventory.root
     _check_given(table, live)
     with root.lock_of(table):
         held = [inventory.table(table).wanted(sha256) for sha256 in live.manifests]
@@ -74,7 +76,7 @@ def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live
             raise ManifestMissing(f"manifests {names} of {table} are not held here; put them, then collect")
         named = {path for files in held for path in files or ()}
         unnamed = _unnamed(_published(root, table, lambda path: path not in named), named, live)
-        return _remove(root, table, _garbage(root, inventory, table, unnamed, live, is_all=True))
+        return _remove(root, table, _garbage(inventory, table, unnamed, live, is_all=True))
 
 
 def _check_given(table: TablePath, live: LiveManifests) -> None:
@@ -89,14 +91,14 @@ def _unnamed(here: Published, named: Collection[str], live: LiveManifests) -> Pu
 
 
 def _garbage(
-    root: DataRoot, inventory: Inventory, table: TablePath, unnamed: Published, live: LiveManifests, is_all: bool
+    inventory: Inventory, table: TablePath, unnamed: Published, live: LiveManifests, is_all: bool
 ) -> Published:
     """The files unnamed for the grace, without those that a younger manifest names.
 
     A manifest not known to be live may be live by now: a load publishes and verifies it, which makes it young, and then
     commits it. Or it was live, and queries planned on it still run. ``is_all``: see ``Ages.of``.
     """
-    old = older(root.ages.of(str(table), unnamed, is_all), live.grace_seconds)
+    old = older(inventory.root.ages.of(str(table), unnamed, is_all), live.grace_seconds)
     spared: set[str] = set()
     for path in unnamed.keys() - old:
         sha256 = sha256_of_manifest_path(path)

@@ -130,12 +130,12 @@ class ConversationMachine(RuleBasedStateMachine):
         """Drop a bucket."""
         table = TABLES[name][snapshot]
         live = removal.LiveManifests((table.manifest,), 60)
-        removal.delete_bucket(self.node.root, self.node.inventory, table.path, 0, live)
+        removal.delete_bucket(self.node.inventory, table.path, 0, live)
 
     @rule(name=NAMES)
     def recycle(self, name: str) -> None:
         """Recycle a folder."""
-        recycling.recycle(self.node.root, self.node.inventory, TABLES[name][0].path, 60)
+        recycling.recycle(self.node.inventory, TABLES[name][0].path, 60)
 
     @rule(name=NAMES, announced=st.booleans())
     def change_behind_its_back(self, name: str, announced: bool) -> None:

@@ -23,7 +23,7 @@ def upkeep(tmp_path: Path) -> Upkeep:
     """The background work of an agent that has not started."""
     settings = Settings("node-1", tmp_path, tmp_path, tmp_path)
     root = DataRoot(tmp_path)
-    return Upkeep(settings, root, Inventory(root), Metrics(), lambda _table: False, DiskHealth(root, "node-1"))
+    return Upkeep(settings, Inventory(root), Metrics(), lambda _table: False, DiskHealth(root, "node-1"))
 
 
 @pytest.mark.parametrize(

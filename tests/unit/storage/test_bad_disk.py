@@ -84,8 +84,8 @@ def test_a_file_that_cannot_be_opened_is_damaged(
     assert list(map(states, before)) == [{0: "complete", 1: "complete"}, {0: "complete"}]
     fail(BAD_FILE, errno.EIO)
     clock.advance(101)
-    assert scrub_batch(root, inventory, 100, unlimited).files == 3  # of five: the bad name is there twice
-    assert scrub_batch(root, inventory, 100, unlimited).files == 0
+    assert scrub_batch(inventory, 100, unlimited).files == 3  # of five: the bad name is there twice
+    assert scrub_batch(inventory, 100, unlimited).files == 0
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert states(report) == {0: "corrupt", 1: "complete"}
     assert states(other) == {0: "corrupt"}
@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_scrubbed_stops_no_other(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("colocation.storage.inventory.SCRUB_BATCH_FILES", 2)
         fail(BAD_FILE, errno.EACCES)
-        read = [scrub_batch(root, inventory, 100, unlimited).files for _ in range(3)]
+        read = [scrub_batch(inventory, 100, unlimited).files for _ in range(3)]
     assert sum(read) == 3  # of five: the bad name is there twice
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert (states(report), states(other)) == ({0: "partial", 1: "complete"}, {0: "partial"})

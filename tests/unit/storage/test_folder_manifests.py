@@ -26,7 +26,7 @@ def test_newest_snapshot_first(root: DataRoot, recycled: bool) -> None:
     publish_manifest(root, SECOND)
     publish_table(root, FIRST)
     if recycled:
-        recycling.recycle(root, Inventory(root), FIRST.path, 100)
+        recycling.recycle(Inventory(root), FIRST.path, 100)
     newest, oldest = folder_manifests(root, FIRST.path).manifests
     assert (newest.sha256, newest.snapshot_id, oldest.sha256) == (SECOND.manifest, 2, FIRST.manifest)
     assert (newest.table, newest.uid, newest.partitions, newest.files, newest.rows, newest.bytes) == (

@@ -139,11 +139,11 @@ def test_the_scrub_finds_invisible_damage(inventory: Inventory, root: DataRoot, 
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     sweep(inventory)
     assert states(report_on(inventory))[0] == "complete"
-    assert scrub_batch(root, inventory, 100, unlimited).files == 0  # not due yet
+    assert scrub_batch(inventory, 100, unlimited).files == 0  # not due yet
     clock.advance(101)
-    assert scrub_batch(root, inventory, 100, unlimited).files == 5  # four files and the manifest
+    assert scrub_batch(inventory, 100, unlimited).files == 5  # four files and the manifest
     assert states(report_on(inventory))[0] == "corrupt"
-    assert scrub_batch(root, inventory, 100, unlimited).files == 0
+    assert scrub_batch(inventory, 100, unlimited).files == 0
 
 
 def test_a_restart_hashes_nothing(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,9 +245,9 @@ def test_a_file_that_the_disk_cannot_read_is_corrupt(
     clock.advance(101)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pread", unreadable)
-        assert scrub_batch(root, inventory, 100, unlimited).files == 5
+        assert scrub_batch(inventory, 100, unlimited).files == 5
     assert states(report_on(inventory)) == {0: "corrupt", 1: "corrupt"}
-    assert scrub_batch(root, inventory, 100, unlimited).files == 0
+    assert scrub_batch(inventory, 100, unlimited).files == 0
     inventory.table(TABLE.path).verify(TABLE.manifest, deep=True)
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
 
@@ -260,7 +260,7 @@ def test_a_rotten_manifest_is_missing(inventory: Inventory, root: DataRoot, cloc
     damage(file)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     clock.advance(101)
-    scrub_batch(root, inventory, 100, unlimited)
+    scrub_batch(inventory, 100, unlimited)
     assert not report_on(inventory).manifest_present
 
 

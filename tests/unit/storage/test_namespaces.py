@@ -86,10 +86,10 @@ def _purge(root: DataRoot, clock: Clock) -> None:
 
 
 WORK: dict[str, Callable[[DataRoot, Inventory], object]] = {
-    "collect": lambda root, inventory: removal.collect_garbage(root, inventory, TABLE.path, LIVE),
-    "drop": lambda root, inventory: removal.delete_bucket(root, inventory, TABLE.path, 0, LIVE),
-    "recycle": lambda root, inventory: recycling.recycle(root, inventory, TABLE.path, 1),
-    "restore": lambda root, inventory: recycling.restore(root, inventory, TABLE.path, SUCCESSOR),
+    "collect": lambda root, inventory: removal.collect_garbage(inventory, TABLE.path, LIVE),
+    "drop": lambda root, inventory: removal.delete_bucket(inventory, TABLE.path, 0, LIVE),
+    "recycle": lambda root, inventory: recycling.recycle(inventory, TABLE.path, 1),
+    "restore": lambda root, inventory: recycling.restore(inventory, TABLE.path, SUCCESSOR),
     "set aside": lambda root, _: quarantine.set_aside(root, TABLE.path, data_path(0)),
     "sweep": lambda _, inventory: sweep(inventory),
     "publish": lambda root, _: publish(root, TABLE.path, data_path(3), b"more"),
@@ -121,7 +121,7 @@ def test_a_folder_that_cannot_be_purged_stops_no_other(
     other = make_table({data_path(0): b"other"}, name="parts")
     for table in (TABLE, other):
         publish_table(root, table)
-        recycling.recycle(root, Inventory(root), table.path, 1)
+        recycling.recycle(Inventory(root), table.path, 1)
     whole = shutil.rmtree
 
     def refusing(name: str, **named: object) -> None:

@@ -341,7 +341,7 @@ def test_dropping_a_bucket_empties_its_quarantine(root: DataRoot, inventory: Inv
     """Otherwise the node would be called corrupt, and ordered to drop it, again and again."""
     break_and_notice(root, inventory)
     live = removal.LiveManifests((TABLE.reference.manifest,), 3600)
-    removal.delete_bucket(root, inventory, TABLE.path, 0, live)
+    removal.delete_bucket(inventory, TABLE.path, 0, live)
     assert aside(root) == frozenset()
     assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "complete"}
 
@@ -351,7 +351,7 @@ def test_dropping_a_bucket_keeps_other_quarantined_files(root: DataRoot, invento
     damage(on_disk(root, TABLE.path, OTHER))
     break_and_notice(root, inventory)
     assert aside(root) == {PATH, OTHER}
-    removal.delete_bucket(root, inventory, TABLE.path, 0, removal.LiveManifests((TABLE.reference.manifest,), 3600))
+    removal.delete_bucket(inventory, TABLE.path, 0, removal.LiveManifests((TABLE.reference.manifest,), 3600))
     assert aside(root) == {OTHER}
     assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "corrupt"}
 

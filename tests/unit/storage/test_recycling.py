@@ -27,7 +27,7 @@ def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
     """A dropped table is kept for the requested time, then its files are deleted."""
     publish_table(root, TABLE)
     inventory = Inventory(root)
-    recycling.recycle(root, inventory, TABLE.path, keep_seconds=100)
+    recycling.recycle(inventory, TABLE.path, keep_seconds=100)
     assert root.tables() == ()
     name = f"shop.orders-0a1b2c3d.{int(clock.now)}"
     assert (root.path / ".recycle" / name / data_path(0, partition="o_year=0")).exists()
@@ -46,8 +46,8 @@ def test_recycling_again_is_no_error(root: DataRoot) -> None:
     """The second call finds nothing; a table re-created in between is recycled in addition to the first."""
     inventory = Inventory(root)
     publish_table(root, TABLE)
-    recycling.recycle(root, inventory, TABLE.path, 100)
-    recycling.recycle(root, inventory, TABLE.path, 100)
+    recycling.recycle(inventory, TABLE.path, 100)
+    recycling.recycle(inventory, TABLE.path, 100)
     assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 1
 
 
@@ -66,7 +66,7 @@ def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(
 ) -> None:
     """An unknown retention counts as a long one."""
     publish_table(root, TABLE)
-    recycling.recycle(root, Inventory(root), TABLE.path, 0)
+    recycling.recycle(Inventory(root), TABLE.path, 0)
     next((root.path / ".recycle").glob("*.json")).write_text(content)
     purge = recycling.Purge(root, UNWANTED)
     assert purge.run() == []
@@ -86,7 +86,7 @@ def test_a_folder_of_another_name_in_the_bin_is_no_table(root: DataRoot, name: s
 def test_a_stepped_clock_purges_nothing(root: DataRoot, clock: Clock) -> None:
     """Only observed time counts, also over restarts; time that was not recorded starts over."""
     publish_table(root, TABLE)
-    recycling.recycle(root, Inventory(root), TABLE.path, 1000)
+    recycling.recycle(Inventory(root), TABLE.path, 1000)
     clock.step(1_000_000)
     purge = recycling.Purge(root, UNWANTED)
     assert purge.run() == []
@@ -107,7 +107,7 @@ def test_a_folder_of_a_wanted_table_is_not_purged(root: DataRoot, clock: Clock) 
     """It was recycled by mistake; it is purged once no question names the table."""
     wanted = {TABLE.path}
     publish_table(root, TABLE)
-    recycling.recycle(root, Inventory(root), TABLE.path, 100)
+    recycling.recycle(Inventory(root), TABLE.path, 100)
     purge = recycling.Purge(root, wanted.__contains__)
     clock.advance(1000)
     assert purge.run() == []
@@ -121,7 +121,7 @@ def test_a_clock_that_repeats_a_second_overwrites_nothing(root: DataRoot) -> Non
     """The bin then holds two folders of one table."""
     for _ in range(2):
         publish_table(root, TABLE)
-        recycling.recycle(root, Inventory(root), TABLE.path, 100)
+        recycling.recycle(Inventory(root), TABLE.path, 100)
     assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 2
 
 
@@ -130,9 +130,9 @@ def test_the_last_of_two_folders_comes_back(root: DataRoot, clock: Clock) -> Non
     inventory = Inventory(root)
     for content in (b"older", b"newer"):
         publish(root, TABLE.path, data_path(0), content)
-        recycling.recycle(root, inventory, TABLE.path, 100)
+        recycling.recycle(inventory, TABLE.path, 100)
         clock.advance(10)
-    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == b"newer"
     assert [one.table for one in recycling.recycled_tables(root)] == [TABLE.path]
 
@@ -165,7 +165,7 @@ def test_a_full_disk_is_purged(root: DataRoot, clock: Clock, monkeypatch: pytest
     """The time kept cannot be recorded there, but it counts."""
     for table, keep_seconds in ((OTHER, 86400), (TABLE, 600)):
         publish_table(root, table)
-        recycling.recycle(root, Inventory(root), table.path, keep_seconds)
+        recycling.recycle(Inventory(root), table.path, keep_seconds)
     purge = recycling.Purge(root, UNWANTED)
     assert purge.run() == []
     names = {path.name for path in (root.path / ".recycle").iterdir()}
@@ -185,7 +185,7 @@ def test_an_unreadable_retention_stops_no_other_purge(
     """Its own folder stays, since its retention is unknown."""
     for table in (OTHER, TABLE):
         publish_table(root, table)
-        recycling.recycle(root, Inventory(root), table.path, 0)
+        recycling.recycle(Inventory(root), table.path, 0)
     fail(monkeypatch, "open", f"{OTHER.path.namespace}.{OTHER.path.directory}.{int(clock.now)}.json", errno.EIO)
     purge = recycling.Purge(root, UNWANTED)
     assert [purge.run(), purge.run()] == [[TABLE.path], []]
@@ -195,7 +195,7 @@ def test_a_half_written_retention_stops_no_purge(root: DataRoot, clock: Clock) -
     """The next one replaces it, also during a purge."""
     for table, keep_seconds in ((OTHER, 86400), (TABLE, 600)):
         publish_table(root, table)
-        recycling.recycle(root, Inventory(root), table.path, keep_seconds)
+        recycling.recycle(Inventory(root), table.path, keep_seconds)
     purge = recycling.Purge(root, UNWANTED)
     purge.run()
     [written] = (root.path / ".recycle").glob("shop.lines*.json")
@@ -209,7 +209,7 @@ def test_a_file_that_cannot_be_deleted_stops_no_other_purge(
 ) -> None:
     """Nor the other files of its own folder; the folder goes once the file does."""
     publish_table(root, TABLE)
-    recycling.recycle(root, Inventory(root), TABLE.path, 0)
+    recycling.recycle(Inventory(root), TABLE.path, 0)
     bad = data_path(0).rpartition("/")[2]
     purge = recycling.Purge(root, UNWANTED)
     with monkeypatch.context() as patched:
@@ -225,10 +225,10 @@ def test_a_dropped_table_comes_back_as_its_successor(root: DataRoot, recycled: b
     publish_table(root, TABLE)
     inventory = Inventory(root)
     if recycled:
-        recycling.recycle(root, inventory, TABLE.path, 100)
+        recycling.recycle(inventory, TABLE.path, 100)
         assert [one.table for one in recycling.recycled_tables(root)] == [TABLE.path]
     for _ in range(2):
-        recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+        recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert root.tables() == (SUCCESSOR,)
     assert list((root.path / ".recycle").iterdir()) == []
     report = inventory.table(SUCCESSOR).verify(TABLE.manifest, deep=False)
@@ -240,13 +240,13 @@ def test_late_files_of_a_load_hide_no_others(root: DataRoot, clock: Clock, late:
     """A load continues while its table is dropped, and re-creates the folder (found by chaos): all files come back."""
     inventory, extra = Inventory(root), data_path(0).replace("part-", "part-late")
     publish_table(root, TABLE)
-    recycling.recycle(root, inventory, TABLE.path, 100)
+    recycling.recycle(inventory, TABLE.path, 100)
     publish(root, SUCCESSOR if late == "in the successor's" else TABLE.path, extra, b"never committed")
     if late == "in the bin":
         clock.advance(10)
-        recycling.recycle(root, inventory, TABLE.path, 100)
+        recycling.recycle(inventory, TABLE.path, 100)
     for _ in range(2):
-        recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+        recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert root.tables() == (SUCCESSOR,)
     assert list((root.path / ".recycle").iterdir()) == []
     assert on_disk(root, SUCCESSOR, extra).read_bytes() == b"never committed"
@@ -258,10 +258,10 @@ def test_a_table_may_come_back_as_itself(root: DataRoot) -> None:
     """Its drop was undone by an older copy of etcd; a load has re-created its folder meanwhile."""
     inventory, extra = Inventory(root), data_path(0).replace("part-", "part-new")
     publish_table(root, TABLE)
-    recycling.recycle(root, inventory, TABLE.path, 100)
+    recycling.recycle(inventory, TABLE.path, 100)
     publish(root, TABLE.path, extra, b"loaded since")
     for _ in range(2):
-        recycling.restore(root, inventory, TABLE.path, TABLE.path)
+        recycling.restore(inventory, TABLE.path, TABLE.path)
     assert list((root.path / ".recycle").iterdir()) == []
     assert on_disk(root, TABLE.path, extra).read_bytes() == b"loaded since"
     report = inventory.table(TABLE.path).verify(TABLE.manifest, deep=False)
@@ -272,9 +272,9 @@ def test_a_successor_keeps_the_files_that_it_has(root: DataRoot) -> None:
     """A late node was repaired meanwhile; a different file of the same name stays in the bin."""
     inventory = Inventory(root)
     publish(root, TABLE.path, data_path(0), b"late")
-    recycling.recycle(root, inventory, TABLE.path, 100)
+    recycling.recycle(inventory, TABLE.path, 100)
     publish(root, SUCCESSOR, data_path(0), b"repaired")
-    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == b"repaired"
     [left] = recycling.recycled_tables(root)
     assert (root.path / ".recycle" / left.name / data_path(0)).read_bytes() == b"late"
@@ -289,7 +289,7 @@ def test_files_that_the_successor_has_leave_no_folder_behind(root: DataRoot, is_
     if is_link:
         own.unlink()
         own.hardlink_to(on_disk(root, TABLE.path, data_path(0)))
-    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert root.tables() == (SUCCESSOR,)
     assert own.read_bytes() == b"rows"
 
@@ -300,7 +300,7 @@ def test_other_content_of_the_same_name_stays(root: DataRoot, theirs: bytes) -> 
     inventory = Inventory(root)
     publish(root, TABLE.path, data_path(0), b"rows")
     publish(root, SUCCESSOR, data_path(0), theirs)
-    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert on_disk(root, TABLE.path, data_path(0)).read_bytes() == b"rows"
     assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == theirs
 
@@ -310,9 +310,9 @@ def test_only_files_of_a_table_are_handed_over(root: DataRoot) -> None:
     inventory = Inventory(root)
     publish(root, TABLE.path, data_path(0), b"rows")
     on_disk(root, TABLE.path, "data/notes.txt").write_text("not ours")
-    recycling.recycle(root, inventory, TABLE.path, 100)
+    recycling.recycle(inventory, TABLE.path, 100)
     on_disk(root, SUCCESSOR, "data").mkdir(parents=True)
-    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == b"rows"
     assert not on_disk(root, SUCCESSOR, "data/notes.txt").exists()
     [left] = recycling.recycled_tables(root)
@@ -323,14 +323,14 @@ def test_no_other_table_gets_the_files(root: DataRoot) -> None:
     """Names and namespaces must be the same."""
     for namespace, directory in (("shop", "customers-99999999"), ("bank", "orders-99999999")):
         with pytest.raises(InvalidPath, match="same name"):
-            recycling.restore(root, Inventory(root), TABLE.path, table_path(namespace, directory))
+            recycling.restore(Inventory(root), TABLE.path, table_path(namespace, directory))
 
 
 def test_schema_of_a_recycled_table(root: DataRoot) -> None:
     """From its manifest, in its place or in the bin; without it, or if it is damaged, another node has to be asked."""
     publish_table(root, TABLE)
     in_place = folder_manifests.recycled_schema(root, TABLE.path, TABLE.manifest)
-    recycling.recycle(root, Inventory(root), TABLE.path, 100)
+    recycling.recycle(Inventory(root), TABLE.path, 100)
     schema = folder_manifests.recycled_schema(root, TABLE.path, TABLE.manifest)
     assert schema == in_place
     assert ([column.name for column in schema.columns], schema.bucketed_by, schema.buckets) == (["key"], ("key",), 4)

@@ -24,10 +24,10 @@ GARBAGE = data_path(0, load="garbage")
 NEXT = make_table({data_path(0, load="next"): b"next"}, snapshot=2)
 NEXT_FILE = data_path(0, load="next")
 
-Deletion = Callable[[DataRoot, Inventory, LiveManifests], Removed]
+Deletion = Callable[[Inventory, LiveManifests], Removed]
 DELETIONS = [
-    pytest.param(lambda root, inventory, live: delete_bucket(root, inventory, TABLE.path, 0, live), id="drop"),
-    pytest.param(lambda root, inventory, live: collect_garbage(root, inventory, TABLE.path, live), id="collect"),
+    pytest.param(lambda inventory, live: delete_bucket(inventory, TABLE.path, 0, live), id="drop"),
+    pytest.param(lambda inventory, live: collect_garbage(inventory, TABLE.path, live), id="collect"),
 ]
 
 
@@ -48,17 +48,17 @@ def test_dropping_a_bucket_spares_files_of_running_loads(root: DataRoot, clock: 
     young = data_path(1, load="not-committed")
     publish(root, TABLE.path, young, b"12")
     inventory, before = Inventory(root), paths(root)
-    assert delete_bucket(root, inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=1, bytes=5)
+    assert delete_bucket(inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=1, bytes=5)
     assert before - paths(root) == {data_path(1, partition="o_year=1")}
     assert not on_disk(root, TABLE.path, "data/o_year=1").exists()
     clock.advance(10)
-    assert delete_bucket(root, inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=1, bytes=2)
-    assert delete_bucket(root, inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=0, bytes=0)
+    assert delete_bucket(inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=1, bytes=2)
+    assert delete_bucket(inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=0, bytes=0)
 
 
 def test_deleting_from_an_absent_table_is_no_error(root: DataRoot) -> None:
     """There is nothing to delete."""
-    assert delete_bucket(root, Inventory(root), TABLE.path, 1, LiveManifests(LIVE, 0)) == Removed(files=0, bytes=0)
+    assert delete_bucket(Inventory(root), TABLE.path, 1, LiveManifests(LIVE, 0)) == Removed(files=0, bytes=0)
 
 
 def test_collects_only_old_garbage(root: DataRoot, clock: Clock) -> None:
@@ -67,10 +67,10 @@ def test_collects_only_old_garbage(root: DataRoot, clock: Clock) -> None:
     old = make_table({GARBAGE: b"garbage"}, snapshot=0)
     publish_table(root, old)
     inventory, before = Inventory(root), paths(root)
-    assert collect_garbage(root, inventory, TABLE.path, LiveManifests(LIVE, 100)).files == 0
+    assert collect_garbage(inventory, TABLE.path, LiveManifests(LIVE, 100)).files == 0
     clock.advance(50)
-    assert collect_garbage(root, inventory, TABLE.path, LiveManifests(LIVE, 100)).files == 0
-    assert collect_garbage(root, inventory, TABLE.path, LiveManifests(LIVE, 50)).files == 2
+    assert collect_garbage(inventory, TABLE.path, LiveManifests(LIVE, 100)).files == 0
+    assert collect_garbage(inventory, TABLE.path, LiveManifests(LIVE, 50)).files == 2
     assert before - paths(root) == {GARBAGE, manifest_path(old.manifest)}
     assert root.ledger.sightings(str(TABLE.path)) == {}
 
@@ -86,12 +86,12 @@ def test_a_snapshot_stays_for_the_grace_after_it_was_last_live(root: DataRoot, c
     for number in range(11):
         commit = make_table({data_path(0, load=f"burst-{number}"): b"new"}, snapshot=number + 2)
         publish_table(root, commit)
-        delete(root, inventory, LiveManifests((commit.manifest,), 100))
+        delete(inventory, LiveManifests((commit.manifest,), 100))
     clock.advance(99)
-    delete(root, inventory, LiveManifests((commit.manifest,), 100))
+    delete(inventory, LiveManifests((commit.manifest,), 100))
     assert before <= paths(root)
     clock.advance(1)
-    delete(root, inventory, LiveManifests((commit.manifest,), 100))
+    delete(inventory, LiveManifests((commit.manifest,), 100))
     assert data_path(0, partition="o_year=0") not in paths(root)
 
 
@@ -101,7 +101,7 @@ def test_the_grace_restarts_when_a_snapshot_is_needed_again(root: DataRoot, cloc
     publish_table(root, TABLE)
     publish_table(root, NEXT)
     inventory, before = Inventory(root), paths(root)
-    collect_garbage(root, inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
+    collect_garbage(inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
     clock.advance(60)
     if named:
         inventory.report([TABLE.reference])
@@ -109,12 +109,12 @@ def test_the_grace_restarts_when_a_snapshot_is_needed_again(root: DataRoot, cloc
     else:
         root.note_use(TABLE.path, TABLE.manifest)
     clock.advance(60)
-    collect_garbage(root, inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
+    collect_garbage(inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
     clock.advance(99)
-    collect_garbage(root, inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
+    collect_garbage(inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
     assert before <= paths(root)
     clock.advance(1)
-    collect_garbage(root, inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
+    collect_garbage(inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
     assert paths(root) == {NEXT_FILE, manifest_path(NEXT.manifest)}
 
 
@@ -123,10 +123,10 @@ def test_a_drop_keeps_the_ages_of_other_buckets(root: DataRoot, clock: Clock) ->
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
     inventory = Inventory(root)
-    collect_garbage(root, inventory, TABLE.path, LiveManifests(LIVE, 100))
+    collect_garbage(inventory, TABLE.path, LiveManifests(LIVE, 100))
     clock.advance(100)
-    delete_bucket(root, inventory, TABLE.path, 1, LiveManifests(LIVE, 100))
-    assert collect_garbage(root, inventory, TABLE.path, LiveManifests(LIVE, 100)).files == 1
+    delete_bucket(inventory, TABLE.path, 1, LiveManifests(LIVE, 100))
+    assert collect_garbage(inventory, TABLE.path, LiveManifests(LIVE, 100)).files == 1
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
@@ -143,7 +143,7 @@ def test_only_published_files_are_deleted(root: DataRoot, clock: Clock, tmp_path
     odd[0].symlink_to(outside)
     os.mkfifo(odd[1])
     clock.advance(1000)
-    delete(root, Inventory(root), LiveManifests(LIVE, 0))
+    delete(Inventory(root), LiveManifests(LIVE, 0))
     assert odd[0].is_symlink() and odd[1].is_fifo()
     assert (data / "notes.txt").exists() and (data / "o_year=9").is_symlink()
     assert outside.read_bytes() == b"foreign"
@@ -156,7 +156,7 @@ def test_without_live_manifests_nothing_is_garbage(root: DataRoot, clock: Clock,
     clock.advance(50)
     before = paths(root)
     with pytest.raises(ManifestMissing, match="no live manifest"):
-        delete(root, Inventory(root), LiveManifests((), 10))
+        delete(Inventory(root), LiveManifests((), 10))
     assert paths(root) == before
 
 
@@ -165,16 +165,16 @@ def test_collects_nothing_when_a_live_manifest_is_missing(root: DataRoot) -> Non
     publish_table(root, TABLE)
     before = paths(root)
     with pytest.raises(ManifestMissing):
-        collect_garbage(root, Inventory(root), TABLE.path, LiveManifests((*LIVE, "00" * 32), 0))
+        collect_garbage(Inventory(root), TABLE.path, LiveManifests((*LIVE, "00" * 32), 0))
     assert paths(root) == before
 
 
 def test_drops_only_old_files_when_a_live_manifest_is_missing(root: DataRoot, clock: Clock) -> None:
     """Its files are unknown, so they go like others once they are old."""
     publish(root, TABLE.path, GARBAGE, b"garbage")
-    assert delete_bucket(root, Inventory(root), TABLE.path, 0, LiveManifests(("00" * 32,), 50)).files == 0
+    assert delete_bucket(Inventory(root), TABLE.path, 0, LiveManifests(("00" * 32,), 50)).files == 0
     clock.advance(50)
-    assert delete_bucket(root, Inventory(root), TABLE.path, 0, LiveManifests(("00" * 32,), 50)).files == 1
+    assert delete_bucket(Inventory(root), TABLE.path, 0, LiveManifests(("00" * 32,), 50)).files == 1
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
@@ -182,10 +182,10 @@ def test_files_committed_after_the_order_stay(root: DataRoot, clock: Clock, dele
     """A load ran for longer than the grace: its files are old, but its manifest has just been published."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, NEXT_FILE, NEXT.contents[NEXT_FILE])
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     clock.advance(200)
     publish_manifest(root, NEXT)
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert {NEXT_FILE, manifest_path(NEXT.manifest)} <= paths(root)
 
 
@@ -194,13 +194,13 @@ def test_a_manifest_just_verified_stays(root: DataRoot, clock: Clock, delete: De
     """The load commits next, however long ago it put its manifest."""
     publish_table(root, TABLE)
     publish_table(root, NEXT)
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     clock.advance(200)
     root.note_use(TABLE.path, NEXT.manifest)
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert {NEXT_FILE, manifest_path(NEXT.manifest)} <= paths(root)
     clock.advance(200)
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert NEXT_FILE not in paths(root)
 
 
@@ -211,13 +211,13 @@ def test_an_unreadable_young_manifest_spares_everything(
     """Its files are unknown; once it is old, garbage is collected again."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     clock.advance(200)
     publish(root, TABLE.path, manifest_path(sha256_hex(b"no manifest")), b"no manifest")
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert GARBAGE in paths(root)
     clock.advance(200)
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert GARBAGE not in paths(root)
 
 
@@ -230,13 +230,13 @@ def test_a_stepped_clock_makes_no_file_old(
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
     os.utime(on_disk(root, TABLE.path, GARBAGE), (clock.now - 86400, clock.now - 86400))
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     clock.step(step_seconds)
     clock.advance(99)
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert GARBAGE in paths(root)
     clock.advance(1)
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert GARBAGE not in paths(root)
 
 
@@ -250,7 +250,7 @@ def test_agents_that_restart_often_still_collect(tmp_path: Path, clock: Clock) -
         if not passed_seconds:
             publish_table(root, TABLE)
             publish(root, TABLE.path, GARBAGE, b"garbage")
-        collect_garbage(root, Inventory(root), TABLE.path, LiveManifests(LIVE, 100))
+        collect_garbage(Inventory(root), TABLE.path, LiveManifests(LIVE, 100))
         is_there = GARBAGE in paths(root)
         assert is_there or passed_seconds >= 100
         clock.advance(30)
@@ -263,10 +263,10 @@ def test_uploading_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -> N
     """A repeated load finds its file; the collection must not delete it then."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
-    collect_garbage(root, Inventory(root), TABLE.path, LiveManifests(LIVE, 100))
+    collect_garbage(Inventory(root), TABLE.path, LiveManifests(LIVE, 100))
     clock.advance(150)
     publish(root, TABLE.path, GARBAGE, b"garbage")
-    assert collect_garbage(root, Inventory(root), TABLE.path, LiveManifests(LIVE, 100)).files == 0
+    assert collect_garbage(Inventory(root), TABLE.path, LiveManifests(LIVE, 100)).files == 0
 
 
 def test_a_file_that_replaces_another_meanwhile_stays(
@@ -285,7 +285,7 @@ def test_a_file_that_replaces_another_meanwhile_stays(
         return ages
 
     monkeypatch.setattr(root.ages, "of", cloned_meanwhile)
-    assert collect_garbage(root, Inventory(root), TABLE.path, LiveManifests(LIVE, 0)).files == 0
+    assert collect_garbage(Inventory(root), TABLE.path, LiveManifests(LIVE, 0)).files == 0
     assert GARBAGE in paths(root)
 
 
@@ -309,7 +309,7 @@ def test_a_manifest_published_while_a_deletion_waits_counts(
     """The deletion decides under the lock that publication takes, too."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, NEXT_FILE, NEXT.contents[NEXT_FILE])
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     clock.advance(200)
     manifest = on_disk(root, TABLE.path, manifest_path(NEXT.manifest))
 
@@ -317,7 +317,7 @@ def test_a_manifest_published_while_a_deletion_waits_counts(
         manifest.write_bytes(NEXT.stored)
 
     monkeypatch.setattr(root, "lock_of", lambda _table: PublishingLock(put))
-    delete(root, Inventory(root), LiveManifests(LIVE, 100))
+    delete(Inventory(root), LiveManifests(LIVE, 100))
     assert NEXT_FILE in paths(root)
 
 

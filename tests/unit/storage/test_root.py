@@ -51,8 +51,8 @@ def test_a_recycled_table_leaves_no_counts_and_no_ages(root: DataRoot) -> None:
     inventory, table, other = Inventory(root), make_table({}), make_table({}, snapshot=2)
     publish_table(root, table)
     publish_table(root, other)
-    collect_garbage(root, inventory, table.path, LiveManifests((table.manifest,), 100))
+    collect_garbage(inventory, table.path, LiveManifests((table.manifest,), 100))
     assert root.change_count(table.path) > 0
     assert root.ledger.sightings(str(table.path)).keys() == {manifest_path(other.manifest)}
-    recycle(root, inventory, table.path, 100)
+    recycle(inventory, table.path, 100)
     assert (root.change_count(table.path), root.ledger.sightings(str(table.path))) == (0, {})

@@ -86,12 +86,12 @@ class NodeMachine(RuleBasedStateMachine):
     def delete_bucket(self, bucket: int) -> None:
         """The operator drops a replica."""
         live = removal.LiveManifests((TABLE.manifest,), 60)
-        removal.delete_bucket(self.root, self.inventory, TABLE.path, bucket, live)
+        removal.delete_bucket(self.inventory, TABLE.path, bucket, live)
 
     @rule()
     def collect(self) -> None:
         """The operator collects garbage."""
-        removal.collect_garbage(self.root, self.inventory, TABLE.path, removal.LiveManifests((TABLE.manifest,), 0))
+        removal.collect_garbage(self.inventory, TABLE.path, removal.LiveManifests((TABLE.manifest,), 0))
 
     @rule(keep_ledger=st.booleans())
     def restart(self, keep_ledger: bool) -> None:
