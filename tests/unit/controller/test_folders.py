@@ -171,6 +171,16 @@ async def test_only_snapshots_after_the_committed_one_are_verified() -> None:
     assert found.etcd_restored and all(one.verified == ["e"] for one in agents.values())
 
 
+async def test_a_table_without_later_snapshots_is_not_verified() -> None:
+    """Agents would hash for nothing."""
+    committed = LINES.status.snapshot
+    assert committed is not None
+    own = summary(committed.id, "d", table="lines")
+    agents = {f"https://10.0.0.{number}:8440": Agent({"d" * 64: {0: "complete"}}, own) for number in (1, 2, 3)}
+    await folders_of(replace(with_lines(), etcd_restored=True), agents.__getitem__)  # type: ignore[arg-type]
+    assert not any(one.verified for one in agents.values())
+
+
 async def test_a_table_that_comes_back_is_told_with_the_snapshot_that_its_group_remembers() -> None:
     """Of which no node has a file: it may take over a folder of its name."""
     lost = replace(LINES, recovers=UID, status=LINES.status.model_copy(update={"snapshot": None}))
