@@ -17,6 +17,7 @@ from colocation.storage.contents import HeldFile
 from colocation.storage.errors import ManifestMissing
 from colocation.storage.inventory import Inventory, hash_unverified, scrub_batch, sweep
 from colocation.storage.ledger import FileIdentity
+from colocation.storage.memory_limits import BYTES_OF_A_FILE, ManifestRoom
 from colocation.storage.report import table_report
 from colocation.storage.root import DataRoot
 from colocation.storage.verification import unlimited
@@ -221,6 +222,20 @@ def test_verify_needs_the_manifest(inventory: Inventory) -> None:
     """Without it verification fails."""
     with pytest.raises(ManifestMissing, match="put it first"):
         inventory.table(TABLE.path).verify("00" * 32, deep=False)
+
+
+def test_a_recycled_table_gives_back_its_memory(root: DataRoot) -> None:
+    """Others find the room that its manifest had, and its own late callers take none."""
+    publish_table(root, TABLE)
+    files = len(TABLE.contents)
+    room = ManifestRoom(files * BYTES_OF_A_FILE)
+    inventory = Inventory(root, room)
+    held = inventory.table(TABLE.path)
+    report_on(inventory)
+    assert not room.has("lake", files)
+    inventory.forget(TABLE.path)
+    held.report(TABLE.reference)
+    assert room.has("lake", files)
 
 
 def test_a_table_that_vanishes_and_returns(inventory: Inventory, root: DataRoot) -> None:

@@ -1,0 +1,36 @@
+"""How ended clone Jobs came out, and how much room a change of groups may take."""
+
+from dataclasses import replace
+
+import pytest
+
+from colocation.model.snapshot import Limits, Node, Snapshot
+from colocation.planner.cluster import Room
+from colocation.reconcile.clones import ends_of
+from colocation.reconcile.transfers import reserve
+from colocation.state.clone_jobs import EndedClone
+
+from ..state.objects import NOW, clone_job
+
+
+@pytest.mark.parametrize(("message", "expected"), [("disk full", "disk full"), ("", "the Job failed")])
+def test_a_failed_job_always_has_a_cause(message: str, expected: str) -> None:
+    """A cause makes it a failure of its target."""
+    job = replace(clone_job("failed", finished_at=NOW), message=message)
+    assert ends_of([job], NOW, Limits()) == {job.identity.uid: EndedClone("node-3", expected)}
+
+
+def test_the_last_byte_of_room_is_taken() -> None:
+    """Nothing is taken of any node when one of them is short."""
+    room = Room(
+        Snapshot(
+            now=NOW,
+            limits=Limits(disk_headroom_fraction=0),
+            nodes=(Node(name="a", capacity_bytes=100, free_bytes=10), Node(name="b", capacity_bytes=100, free_bytes=5)),
+        )
+    )
+    shortage = reserve(room, {"a": 10, "b": 6}, 0)
+    assert shortage is not None
+    assert shortage.startswith("node b is to take 6 bytes and has room for 5")
+    assert reserve(room, {"a": 10, "b": 5}, 0) is None
+    assert (room.available_bytes("a"), room.available_bytes("b")) == (0, 0)
