@@ -165,7 +165,8 @@ final class AppendedFiles {
   private RuntimeException notKept(long id) {
     String ids = kept.isEmpty() ? "none" : kept.get(0).id() + " to " + kept.get(kept.size() - 1).id();
     return new ColocationException("SnapshotExpired: table " + table + " no longer keeps snapshot " + id + ", by which the "
-        + "stream finds the rows that come next; it keeps: " + ids + ". Begin with a new checkpoint, if need be with " + StreamOptions.VERSION + "; to keep "
+        + "stream finds the rows that come next; it keeps: " + ids
+        + ". Begin with a new checkpoint, if need be with " + StreamOptions.VERSION + "; to keep "
         + "snapshots for as long as the stream may stand still, ALTER TABLE … SET TBLPROPERTIES ('retention_snapshots' = …, "
         + "'retention_seconds' = …)").unchecked();
   }

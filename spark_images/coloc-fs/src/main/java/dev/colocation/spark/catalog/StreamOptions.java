@@ -154,7 +154,8 @@ record StreamOptions(
       }
       long first = kept.get(0).id() == 1 ? 1 : kept.get(0).id() + 1;
       return "commits " + first + " (of " + kept.stream().filter(one -> one.id() >= first).findFirst()
-          .map(one -> one.json().path("committedAt").asText()).orElse("the future") + ") to " + (newest.get().id() + 1) + ", the next one. Earlier snapshots are no longer kept: without "
+          .map(one -> one.json().path("committedAt").asText()).orElse("the future")
+          + ") to " + (newest.get().id() + 1) + ", the next one. Earlier snapshots are no longer kept: without "
           + "the option the stream begins with all rows that are there";
     }
 

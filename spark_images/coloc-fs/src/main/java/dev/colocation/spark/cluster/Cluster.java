@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
-/** Tables, groups and agents' addresses as the API server knows them, and the compare-and-set of a table's snapshot. */
+/** Reads tables, groups and agents' addresses from the API server, and sets a table's snapshot there by a compare-and-set. */
 public final class Cluster {
   /** Requests to the API server; tests replace it. */
   @FunctionalInterface
@@ -29,7 +29,7 @@ public final class Cluster {
   }
 
   private static final int FIRST_SERVER_ERROR = 500;
-  /** Request timeout, too many requests: they pass, as server errors do. */
+  /** Request timeout, too many requests: transient, like server errors. */
   private static final Set<Integer> PASSING = Set.of(408, 429);
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -41,7 +41,7 @@ public final class Cluster {
     clock = new ServerClock(timer::nanos, timer::now);
   }
 
-  /** The API server's time, by an answer of this moment: a machine that slept since the last one has not counted that. */
+  /** The API server's time by a new request, since the clock of a machine that was suspended has not advanced meanwhile. */
   public Instant askTime() {
     send("GET", "/version", null);
     if (Thread.currentThread().isInterrupted()) {
@@ -78,7 +78,7 @@ public final class Cluster {
     return ColocationGroup.parse(own("ColocationGroup", KubernetesApi.GROUPS, key.namespace(), key.name()));
   }
 
-  /** Ready agents' URLs by node: those that readers and writers of a group's tables in {@code namespace} may talk to. */
+  /** URLs of ready agents by node, for readers and writers of a group's tables in {@code namespace}. */
   public Map<String, String> agents(String namespace, Names.GroupKey group) throws NoAnswer {
     String name = group.configMapIn(namespace);
     String what = "ConfigMap " + namespace + "/" + name;
@@ -91,13 +91,13 @@ public final class Cluster {
   }
 
   /**
-   * Sets {@code status.snapshot} and {@code status.history} if the table is still as it was read, and {@code status.columns} where
-   * rows of other columns replace all that were there.
+   * Sets {@code status.snapshot} and {@code status.history} if the table has not changed since it was read, and {@code
+   * status.columns} where rows with other columns replace all present ones.
    *
    * @param commits all of {@code status.commits}; empty = they stay as they are
-   * @return the table as it is then
-   * @throws WriteConflict when it is not, and nothing was changed
-   * @throws NoAnswer when it may have been done: read the table to know
+   * @return the table after the commit
+   * @throws WriteConflict when the table has changed; nothing was done
+   * @throws NoAnswer when it is unknown whether it was done: read the table
    */
   public JsonNode commit(ColocatedTable table, ObjectNode snapshot, List<Snapshot> history, Optional<List<CommitRecord>> commits)
       throws WriteConflict, NoAnswer {
@@ -164,7 +164,7 @@ public final class Cluster {
     return KubernetesApi.collection(namespace, plural) + "/" + name;
   }
 
-  /** The API server failed, or did not answer: what was asked of it may have been done, or may still be. */
+  /** The API server failed, or did not answer: it may have carried out the request, or may still do so. */
   public static final class NoAnswer extends Exception {
     private static final long serialVersionUID = 1L;
 

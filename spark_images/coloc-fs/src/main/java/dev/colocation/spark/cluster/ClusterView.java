@@ -13,19 +13,19 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The cluster as one query sees it. The first object is read as it is now; all others as they were at that moment, by the API
- * server's own version of its store. Not safe to share between threads.
+ * The cluster as one query sees it: the first object is read at its present version, all others at the same version of the API
+ * server's store. Not safe to share between threads.
  */
 public final class ClusterView {
   private static final int GONE = 410;
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * A group.
+   * A group that places tables, with its agents.
    *
-   * @param agents URLs by node of the agents that were ready when the operator wrote last
-   * @param others of the others
-   * @param silence why the operator's verdict on it does not hold; empty when it does
+   * @param agents URLs by node of the agents that the operator last reported ready
+   * @param others URLs of the other agents
+   * @param silence why the operator's report on it is not fresh; empty when it is
    * @param lastSign when the operator last gave a sign of life; until then its report on the group was up to date
    */
   public record PlacingGroup(
@@ -36,7 +36,7 @@ public final class ClusterView {
       Optional<Instant> lastSign) {
 
     /**
-     * What the file system on executors knows of the group: {@link dev.colocation.spark.fs.Settings.Group} as JSON.
+     * The group's description for the file system on executors: {@link dev.colocation.spark.fs.Settings.Group} as JSON.
      *
      * @param reference how the table names the group
      */
@@ -57,12 +57,12 @@ public final class ClusterView {
     this.api = api;
   }
 
-  /** A table; empty when there was none. */
+  /** A table; empty when there is none. */
   public Optional<ColocatedTable> table(String namespace, String name) {
     return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(ColocatedTable::parse);
   }
 
-  /** A table that is to be replaced: a status that cannot be understood is none. */
+  /** A table whose rows are to be replaced: an invalid status counts as none. */
   public Optional<ColocatedTable> replacedTable(String namespace, String name) {
     return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(ColocatedTable::parse).map(ColocatedTable::toBeReplaced);
   }
@@ -99,7 +99,7 @@ public final class ClusterView {
     }
   }
 
-  /** A list of one object rather than the object: only lists can be read as they were at a moment. */
+  /** Reads a list of one object, since only lists can be read at a given version. */
   private Optional<JsonNode> find(String kind, String plural, String namespace, String name) {
     if (!Names.isObject(namespace) || !Names.isObject(name)) {
       return Optional.empty();

@@ -28,7 +28,7 @@ public final class ColocatedTable {
    */
   public static final String REPLACES = "colocation.dev/replaces";
 
-  /** An annotation: the uid of the dropped table that this one restores. */
+  /** An annotation: the uid of the dropped table that this one brings back. */
   private static final String RECOVERS = "colocation.dev/recovers";
 
   private static final int MAX_PROBLEM_CHARACTERS = 1000;

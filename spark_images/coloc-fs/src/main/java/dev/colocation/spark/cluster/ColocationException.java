@@ -35,24 +35,24 @@ public final class ColocationException extends AnalysisException {
     return reason.lookingAt() ? reason.group(1) : WITHOUT_REASON;
   }
 
-  /** Of errors of a data source. A shell of Spark 4.3 prints Java's stack where there is none. */
+  /** The SQL state of data source errors. A shell of Spark 4.3 prints Java's stack for errors without one. */
   @Override
   public String getSqlState() {
     return "KD000";
   }
 
-  /** Without the name of a class: a Thrift server gives this to users. */
+  /** Without the class name, since a Thrift server shows it to users. */
   @Override
   public String toString() {
     return getMessage();
   }
 
-  /** For methods that may not throw checked exceptions: Spark's callers are Scala, which knows none. */
+  /** Throws it from methods that declare no checked exceptions; Spark's callers are in Scala, which has none. */
   public RuntimeException unchecked() {
     return unchecked(this);
   }
 
-  /** What a ColocatedTable cannot be or become. */
+  /** A definition or change that no ColocatedTable can have. */
   public static RuntimeException notPossible(String what) {
     return new ColocationException("not possible for a ColocatedTable: " + what).unchecked();
   }

@@ -10,7 +10,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 
 /**
- * A ColocationGroup as it was read, as far as readers need it.
+ * A ColocationGroup, with the fields that readers and writers need.
  *
  * @param bucketKey canonical types, in order
  * @param stable empty when the operator has not reported on it yet

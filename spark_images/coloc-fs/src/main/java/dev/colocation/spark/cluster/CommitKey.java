@@ -30,12 +30,12 @@ public record CommitKey(String writer, long version) {
   }
 
   /**
-   * An entry of {@code status.commits}: the newest version of a writer that the table took, and the snapshot that it became.
+   * An entry of {@code status.commits}: the newest version of a writer that the table has committed, and its snapshot.
    *
    * @param json the record in the status, with fields that later versions added
    */
   public record CommitRecord(String writer, long version, long snapshotId, ObjectNode json) {
-    /** As {@code MAX_RECORDED_COMMITS} of {@code model/table.py}. */
+    /** The same as {@code MAX_RECORDED_COMMITS} of {@code model/table.py}. */
     static final int MAX_RECORDS = 100;
 
     /** What is wrong with an object; empty when it is a record. */
@@ -57,7 +57,7 @@ public record CommitKey(String writer, long version) {
       return Optional.empty();
     }
 
-    /** An object without a {@link #problem}. */
+    /** Reads an object without a {@link #problem}. */
     public static CommitRecord of(JsonNode node) {
       return new CommitRecord(
           node.path("writer").asText(), node.path("version").asLong(), node.path("snapshotId").asLong(), (ObjectNode) node);
@@ -76,7 +76,7 @@ public record CommitKey(String writer, long version) {
       return List.copyOf(kept);
     }
 
-    /** The commit of this key, or of a later version of its writer. */
+    /** The record of this key, or of a later version of its writer. */
     public static Optional<CommitRecord> find(List<CommitRecord> records, CommitKey key) {
       return records.stream()
           .filter(record -> record.writer().equals(key.writer()) && record.version() >= key.version()).findFirst();

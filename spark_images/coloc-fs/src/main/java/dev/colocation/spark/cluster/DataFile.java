@@ -8,7 +8,7 @@ import java.util.Map;
 /**
  * One immutable Parquet file of a table.
  *
- * @param path below the table's folder, {@code data/…}; its name ends as Spark names files of the bucket
+ * @param path below the table's folder, {@code data/…}; its name ends like Spark's names for files of the bucket
  * @param partition for each partition column, in the table's order, its value in Spark's string form; null = NULL
  * @param sha256 64 hex digits
  */

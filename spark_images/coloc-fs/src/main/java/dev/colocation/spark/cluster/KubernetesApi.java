@@ -31,16 +31,16 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
 /**
- * The API server, by the client that Spark brings along: its configuration, credentials and retries are the client's, the
- * objects are JSON. One per configuration in a JVM, so that all sessions share connections.
+ * Access to the API server by Spark's own client, which has the configuration, the credentials and the retries; objects are JSON.
+ * A JVM has one instance per configuration, so that all sessions share connections.
  */
 public final class KubernetesApi implements Cluster.Requests {
   public static final String TABLES = "colocatedtables";
   public static final String GROUPS = "colocationgroups";
   static final String OWN_API = "/apis/colocation.dev/v1alpha1";
-  /** In the place of a status: no answer came, so it is not known whether the request was carried out. */
+  /** Instead of a status: no answer came, so it is unknown whether the request was carried out. */
   public static final int NO_ANSWER = 0;
-  /** What is wrong with a 401, behind what was asked for. */
+  /** The message for a 401, after the name of the requested object. */
   public static final String TOKEN_REFUSED = ": the API server does not accept this application's token (401): it has expired, or "
       + "the pod it was made for is not known, as after a restore of etcd; start the application again";
 
@@ -54,7 +54,7 @@ public final class KubernetesApi implements Cluster.Requests {
   private static final Map<Access, KubernetesApi> SHARED = new ConcurrentHashMap<>();
 
   /**
-   * Which API server, as whom.
+   * The API server and the account.
    *
    * @param kubeconfig a file; empty = the pod's own account, or the kubeconfig that kubectl would take
    * @param context of the kubeconfig; empty = its current one
@@ -83,7 +83,7 @@ public final class KubernetesApi implements Cluster.Requests {
     server = config.getMasterUrl().replaceAll("/+$", "");
   }
 
-  /** The one of this JVM. */
+  /** The instance of this JVM. */
   public static KubernetesApi shared(Access access) {
     return SHARED.computeIfAbsent(access, key -> new KubernetesApi(config(key)));
   }
@@ -158,7 +158,7 @@ public final class KubernetesApi implements Cluster.Requests {
   }
 
   /**
-   * One request; a read waits for an API server that is away, see {@link ApiRetries}.
+   * One request; a read waits for an unavailable API server, see {@link ApiRetries}.
    *
    * @param body JSON; null = none
    */
@@ -248,7 +248,7 @@ public final class KubernetesApi implements Cluster.Requests {
   }
 
   /**
-   * The time by the {@code Date} of the API server's answers, which goes on between them; {@code server_clock.py} in Java. A driver
+   * The API server's time: the {@code Date} of its last answer plus the time since; {@code server_clock.py} in Java. A driver
    * whose node's clock is a day ahead would drop a table's history with its next commit.
    */
   public static final class ServerClock {

@@ -21,7 +21,7 @@ public final class Names {
       return namespace + "/" + name;
     }
 
-    /** What a table in {@code table} writes into {@code colocateWith} for the group. */
+    /** The value of {@code colocateWith} for the group in namespace {@code table}. */
     public String referenceFrom(String table) {
       return namespace.equals(table) ? name : toString();
     }
@@ -38,8 +38,8 @@ public final class Names {
   }
 
   /**
-   * The object that a name in SQL means: Spark's names have no case, Kubernetes' names are in lower case and have no {@code _}, which
-   * SQL takes without quotes; it stands for {@code -}.
+   * The name of the object that a name in SQL stands for. Spark's names have no case; Kubernetes' names are in lower case and
+   * have {@code -} where SQL, which would need quotes for it, has {@code _}.
    */
   public static String ofSql(String name) {
    return lowerCase(name).replace('_', '-');
@@ -69,7 +69,7 @@ public final class Names {
     return start + "-" + shortUid(uid);
   }
 
-  /** A table's folder below its namespace's. */
+  /** A table's folder in its namespace's. */
   public static String directory(String table, String uid) {
     return table + "-" + shortUid(uid);
   }

@@ -40,11 +40,11 @@ public final class SignOfLife {
     this.api = api;
   }
 
-  /** Why verdicts on the group with this ConfigMap do not hold; empty when they do. */
+  /** Why reports on the group with this ConfigMap are not fresh; empty when they are. */
   String silence(JsonNode configMapData) {
     JsonNode text = configMapData.path(SIGN_OF_LIFE);
     if (text.isMissingNode()) {
-      return ""; // of an operator of the release before
+      return ""; // written by an operator of the previous release
     }
     JsonNode sign = parsed(text.asText());
     double valid = sign.path("validSeconds").asDouble();

@@ -28,12 +28,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A committed manifest, see {@code model/table_manifest.py}, as the parent of the next one: of each file it has the very bytes of
- * its JSON, so that fields which later versions added are kept.
+ * A committed manifest, see {@code model/table_manifest.py}, as the parent of the next one: it has the original bytes of each
+ * file's JSON, so that fields which later versions added are kept.
  */
 public final class StoredManifest {
   public static final int FORMAT_VERSION = 1;
-  /** As {@code MAX_MANIFEST_FILES} in {@code model/base.py}: agents have the names of a live manifest's files in memory. */
+  /** The same as {@code MAX_MANIFEST_FILES} in {@code model/base.py}: agents keep the names of a live manifest's files in memory. */
   public static final int MAX_FILES = 1 << 18;
 
   /** Limits a manifest's JSON and its stored form. Anyone who can load the table can store any bytes under a manifest's name. */
@@ -46,7 +46,7 @@ public final class StoredManifest {
   private final ObjectNode header;
   private final byte[] text;
   private final List<DataFile> files = new ArrayList<>();
-  /** Of each file: where its JSON begins and ends in the text. */
+  /** Where each file's JSON begins and ends in the text. */
   private final List<int[]> places = new ArrayList<>();
 
   private StoredManifest(byte[] text) throws IOException {

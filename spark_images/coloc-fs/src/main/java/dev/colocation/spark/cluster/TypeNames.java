@@ -12,7 +12,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
-/** One spelling per Spark SQL type, as in {@code model/spark_types.py}: types of a group and of files are compared after it. */
+/** Canonical names of Spark SQL types, as in {@code model/spark_types.py}; types of groups and files are compared by them. */
 public final class TypeNames {
   private static final Pattern BLANKS = Pattern.compile("\\s+");
   private static final Pattern NESTED = Pattern.compile("(array|map|struct) ?<.*\\S.*>", Pattern.DOTALL);
@@ -32,21 +32,21 @@ public final class TypeNames {
       "interval (year( to month)?|month|day( to (hour|minute|second))?|hour( to (minute|second))?|minute( to second)?|second)");
   private static final Pattern COLLATED = Pattern.compile("string collate (\\w+)", Pattern.CASE_INSENSITIVE);
 
-  /** Of a field within a struct. */
+  /** A comment of a field in a struct. */
   private static final Pattern COMMENT =
       Pattern.compile("\\s+comment\\s+'(?:[^'\\\\]|\\\\.)*'", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
 
-  /** Spark writes neither into Parquet. */
+  /** Types that Spark does not write into Parquet. */
   private static final Set<String> NOT_IN_FILES = Set.of("interval", "void");
 
-  /** What columns may be, for messages. */
+  /** The allowed types, for messages. */
   public static final String ALLOWED = SIMPLE.stream().filter(name -> !NOT_IN_FILES.contains(name)).collect(Collectors.joining(", "))
       + ", decimal(p,s), varchar(n), char(n), string collate c, interval year to month, interval day to second, array<…>, "
       + "map<…>, struct<…>";
 
   private TypeNames() {}
 
-  /** Whether this is a type that columns of a spec may name. */
+  /** Whether columns of a spec may have this type. */
   public static boolean isKnown(String name) {
     return spelling(name).isPresent();
   }
@@ -56,7 +56,10 @@ public final class TypeNames {
    return isKnown(name) && !NOT_IN_FILES.contains(canonical(name));
   }
 
-  /** {@code LONG} is bigint; varchar(n), char(n) and string are string: Spark hashes them alike. What is no type stays as it is. */
+  /**
+   * The canonical name: {@code LONG} is bigint; varchar(n), char(n) and string are string, since Spark hashes them alike. A text
+   * that is no type stays as it is.
+   */
   public static String canonical(String name) {
     return spelling(name).orElseGet(() -> spaced(name));
   }

@@ -17,21 +17,21 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VarcharType;
 
-/** Types as objects and manifests name them. */
+/** Parses the names of types in objects and manifests. */
 public final class Types {
   private static final SQLConf DEFAULTS = new SQLConf();
 
   private Types() {}
 
   /**
-   * The type of a column's values: varchar(n) and char(n) are string, within other types, too. What their lengths mean for queries
-   * is in the metadata of columns, as in Spark.
+   * The type of a column's values: varchar(n) and char(n) become string, also within other types. Their lengths are in the
+   * metadata of columns, as in Spark.
    */
   public static DataType parse(String name) {
     return asStrings(declared(name));
   }
 
-  /** Whether it is or holds varchar(n) or char(n). */
+  /** Whether a type is or contains varchar(n) or char(n). */
   public static boolean hasLength(String name) {
     return !parse(name).equals(declared(name));
   }
@@ -55,7 +55,7 @@ public final class Types {
   public static DataType declared(String name) {
     try {
       return SQLConf.withExistingConf(DEFAULTS, () -> CatalystSqlParser$.MODULE$.parseDataType(name));
-    } catch (Exception error) { // ParseException, which Scala throws without saying so
+    } catch (Exception error) { // ParseException, a checked exception that Scala does not declare
       throw new ColocationException("InvalidSpec: type '" + name + "' is not a Spark SQL type", error).unchecked();
     }
   }

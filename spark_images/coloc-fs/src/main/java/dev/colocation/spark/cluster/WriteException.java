@@ -6,10 +6,10 @@ import org.apache.spark.SparkRuntimeException;
 import scala.collection.immutable.Map.Map1;
 
 /**
- * Why a change of a table was not committed, or may not have been: what is wrong, and what to do.
+ * A change of a table that was not committed, or may not have been. The message tells users what is wrong and what to do.
  *
- * <p>Spark's own type, since PySpark, also over Spark Connect, knows only those: others are a {@code Py4JJavaError} with all of
- * Java's stack. The condition, which programs may ask for, is the reason at the beginning of the message.
+ * <p>It has a type of Spark's, since PySpark and Spark Connect know no others: they show other types as a {@code Py4JJavaError}
+ * with Java's stack. The condition, which programs may ask for, is the reason at the beginning of the message.
  */
 public class WriteException extends SparkRuntimeException {
   private static final long serialVersionUID = 1L;
@@ -46,19 +46,19 @@ public class WriteException extends SparkRuntimeException {
     return reason.isEmpty() ? null : reason;
   }
 
-  /** What users read who have asked for errors as JSON. */
+  /** Shown to users who want errors as JSON. */
   @Override
   public Map<String, String> getMessageParameters() {
     return Map.of("message", message);
   }
 
-  /** Of errors of a data source. A shell of Spark 4.3 prints Java's stack where there is none. */
+  /** The SQL state of data source errors. A shell of Spark 4.3 prints Java's stack for errors without one. */
   @Override
   public String getSqlState() {
     return "KD000";
   }
 
-  /** Without the name of a class: a Thrift server gives this to users. */
+  /** Without the class name, since a Thrift server shows it to users. */
   @Override
   public String toString() {
     return message;
@@ -136,7 +136,7 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
-  /** The rows do not fit the table; names every difference with what was given and what is expected. */
+  /** The rows do not fit the table; the message has each difference, with the given and the expected type. */
   public static final class SchemaMismatch extends WriteException {
     private static final long serialVersionUID = 1L;
 

@@ -18,14 +18,14 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Collectors;
 
 /**
- * A group's agents. Agents restart, one after the other, whenever they are upgraded. Reads go on with the next node immediately,
+ * A group's agents. Agents restart one after the other when they are upgraded. Reads go on with the next node immediately,
  * and start over with the first one until the retry time is over. Writes wait that long for their node. Safe to share between
  * threads.
  */
 final class Agents {
   private static final Duration FIRST_DELAY = Duration.ofMillis(200);
   private static final Duration MAX_DELAY = Duration.ofSeconds(5);
-  /** An agent that did not answer for the whole retry time is asked once per request for so long, not waited for again. */
+  /** For how long an agent that did not answer within the retry time gets one attempt per request, without waiting. */
   private static final Duration AWAY = Duration.ofSeconds(60);
   /** The time when an agent did not answer, by URL; shared by all tasks of an executor. */
   private static final Map<String, Long> AWAY_SINCE = new ConcurrentHashMap<>();
@@ -34,7 +34,7 @@ final class Agents {
   private final Map<String, AgentClient> clients = new TreeMap<>();
   private final Duration retry;
 
-  /** A question to an agent, tried for {@code retry}. */
+  /** A request to an agent, tried for {@code retry}. */
   interface Ask<T> {
     T of(AgentClient agent, Duration retry) throws IOException;
   }
@@ -53,7 +53,7 @@ final class Agents {
   }
 
   /**
-   * What a node's agent answers; it is waited for, unless it was lately in vain.
+   * The answer of a node's agent. An unavailable agent is waited for, unless it recently did not answer in time.
    *
    * @throws AgentFailure when it refused, or did not answer
    */
@@ -74,9 +74,9 @@ final class Agents {
   }
 
   /**
-   * The first good answer, asking one node after the other, and all of them again while one may yet answer.
+   * The first good answer of some nodes' agents, which are tried one after the other, and again while one may still answer.
    *
-   * @param what is asked for, in messages
+   * @param the requested object, for messages
    * @throws NoAgentAnswers with each node's answer, and how long they were asked
    */
   <T> T firstAnswer(String what, Collection<String> nodes, Ask<T> question) throws IOException {

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 
-/** What this driver's last changes of tables committed, for a program that runs statements and reports them. */
+/** The last changes that this driver committed, for programs that run statements and report their results. */
 public final class CommitLog {
   private static final int MAX_KEPT = 1000;
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -19,10 +19,10 @@ public final class CommitLog {
   private CommitLog() {}
 
   /**
-   * A change that ended well.
+   * A change that succeeded.
    *
    * @param change its label, as {@code status.snapshot.operation} has it
-   * @param rows that it added, as {@code files}; both 0 when it was committed before, or there was nothing to commit
+   * @param rows that it added, like {@code files}; both 0 when it was committed before, or there was nothing to commit
    * @param snapshotId the table's snapshot then; 0 = none
    * @param wasCommittedBefore by its key; then nothing was changed
    */
@@ -42,12 +42,12 @@ public final class CommitLog {
     }
   }
 
-  /** How many changes there were so far. */
+  /** The number of changes so far. */
   public static synchronized long count() {
     return added;
   }
 
-  /** The changes after the first {@code count}, as a JSON list, oldest first; of very many the newest. */
+  /** The changes after the first {@code count}, as a JSON list, oldest first; only the newest ones are kept. */
   public static synchronized String since(long count) {
     List<Entry> newest = new ArrayList<>(KEPT);
     int wanted = (int) Math.min(newest.size(), added - count);

@@ -16,15 +16,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files of a compaction. Their rows are written as those of any other query; the write knows by an option ({@link
- * WriteOptions#MERGE}) which files its own replace.
+ * The files of a compaction. Their rows are written like those of any other query; an option ({@link WriteOptions#MERGE}) tells
+ * the write which files it replaces.
  *
  * @param files all of a bucket and partition, or none
  */
 public record Compaction(List<DataFile> files) {
   private static final Map<String, Compaction> RUNNING = new ConcurrentHashMap<>();
 
-  /** A bucket of a partition: what becomes one file. */
+  /** A bucket of a partition, whose files become one file. */
   private record Unit(int bucket, Map<String, String> partition) {
     static Unit of(DataFile file) {
       return new Unit(file.bucket(), file.partition());
@@ -39,7 +39,7 @@ public record Compaction(List<DataFile> files) {
    * The files of every bucket and partition that has too many.
    *
    * @param committed all of the table
-   * @param mostFiles so many may stay
+   * @param mostFiles the number of files that may stay
    * @param partitions the partitions to compact, see {@link Change#isIn}; none = all
    */
   public static Compaction of(List<DataFile> committed, int mostFiles, List<Map<String, String>> partitions) {
@@ -52,7 +52,7 @@ public record Compaction(List<DataFile> files) {
     return files.isEmpty();
   }
 
-  /** A name by which a write of this driver finds them, until {@link #end}. */
+  /** Registers the files for a write of this driver, until {@link #end}; returns their id. */
   public String begin() {
     String id = UUID.randomUUID().toString();
     RUNNING.put(id, this);
@@ -72,10 +72,10 @@ public record Compaction(List<DataFile> files) {
   }
 
   /**
-   * The change that puts other files into the place of these.
+   * The change that replaces these files by others.
    *
    * @param buckets number of buckets that the new files were made for
-   * @throws WriteException.RowsDiffer when rows were gained, lost or moved
+   * @throws WriteException.RowsDiffer when rows were added, lost or moved
    */
   Rewrite replacedBy(List<DataFile> merged, int buckets) {
     Map<Unit, Long> rows = new LinkedHashMap<>(rows(files));
@@ -101,9 +101,9 @@ public record Compaction(List<DataFile> files) {
   /**
    * What a compaction committed; all zero but {@code snapshotId} when there was nothing to do.
    *
-   * @param partitions of which files were rewritten
+   * @param partitions whose files were rewritten
    * @param filesBefore files that were merged
-   * @param filesAfter what they became
+   * @param filesAfter new files
    * @param rows in those files
    * @param bytes of the new files, one replica
    * @param snapshotId the table's newest snapshot; 0 = it holds no rows yet
@@ -113,7 +113,7 @@ public record Compaction(List<DataFile> files) {
       long partitions, @JsonProperty("files_before") long filesBefore, @JsonProperty("files_after") long filesAfter, long rows,
       long bytes, @JsonProperty("snapshot_id") long snapshotId, @JsonProperty("replicas_missing") int replicasMissing) {
 
-    /** Of a table whose newest snapshot has nothing to merge. */
+    /** The result for a table whose newest snapshot has nothing to merge. */
     public static Result nothing(long snapshotId) {
       return new Result(0, 0, 0, 0, 0, snapshotId, 0);
     }
@@ -127,9 +127,9 @@ public record Compaction(List<DataFile> files) {
     private AfterWrite() {}
 
     /**
-     * How it went.
+     * Its outcome.
      *
-     * @param result null = nothing was asked for, or to be done
+     * @param result null = not enabled, or nothing to do
      * @param failure empty = none
      */
     record Outcome(Result result, String failure) {
@@ -150,7 +150,7 @@ public record Compaction(List<DataFile> files) {
       }
     }
 
-    /** The error's type, unless its message begins with one, and the beginning of that, in one line. */
+    /** An error in one line: its type, unless the message begins with one, and the beginning of the message. */
     private static String said(Throwable error) {
       String text = String.valueOf(error.getMessage()).replaceAll("\\s+", " ");
       String type = error instanceof WriteException ? "" : error.getClass().getSimpleName() + ": ";

@@ -40,8 +40,8 @@ final class Copies {
   /**
    * The group's nodes outside a bucket's row, in the order in which they stand in for those of the row.
    *
-   * <p>It depends on bucket and names alone, so that all files of a bucket come to the same nodes, and those of different buckets
-   * to different ones.
+   * <p>The order depends on bucket and names only, so that all files of a bucket go to the same nodes, and those of different
+   * buckets to different ones.
    */
   static List<String> substitutesFor(List<List<String>> buckets, int bucket) {
     return buckets.stream().flatMap(List::stream).distinct()
@@ -56,7 +56,7 @@ final class Copies {
     return checksum.getValue();
   }
 
-  /** Puts a file on nodes side by side; those that failed, with the reason. */
+  /** Sends a file to several nodes in parallel; returns the nodes that failed, with the reason. */
   static Map<String, String> putOn(Agents agents, Folder folder, Collection<String> nodes, DataFile file, Path content)
       throws IOException {
     Map<String, Optional<String>> outcomes = Parallel.on(nodes, node -> put(agents, folder, node, file, content));
@@ -81,7 +81,7 @@ final class Copies {
     }
   }
 
-  /** Work on several nodes side by side. */
+  /** Work on several nodes in parallel. */
   static final class Parallel {
     private static final int MOST_AT_ONCE = 16;
 
@@ -92,7 +92,7 @@ final class Copies {
       T on(String node) throws IOException;
     }
 
-    /** What came of each node, in their order; the first failure when one failed. */
+    /** Each node's result, in the order of the nodes; throws the first failure. */
     static <T> Map<String, T> on(Collection<String> nodes, Work<T> work) throws IOException {
       Map<String, T> outcomes = new LinkedHashMap<>();
       if (nodes.isEmpty()) {

@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Where new files of a table go; plain values, since it travels to the executors.
+ * The nodes and agents for new files of a table, as plain values, since it is sent to the executors.
  *
- * @param directory the table's folder below the namespace's
+ * @param directory the table's folder in the namespace's
  * @param buckets the group's map: the nodes of each bucket; index = bucket
  * @param agents URLs of ready agents by node
  */
@@ -22,14 +22,14 @@ public record Destination(
   }
 
   /**
-   * How agents are asked: files that drivers and executors have in the same places.
+   * Credentials and patience for requests to agents. Drivers and executors have the files in the same places.
    *
    * @param tokenFile the ServiceAccount token for agents
    * @param authorityFile the agents' CA, PEM
-   * @param retrySeconds how long an agent that does not answer is tried; 0 = once
+   * @param retrySeconds how long an unavailable agent is retried; 0 = once
    */
   public record AgentAccess(String tokenFile, String authorityFile, int retrySeconds) implements Serializable {
-    /** An agent's pod is replaced within it, its image pulled and its first scan done. */
+    /** Enough to replace an agent's pod: pull its image and do its first scan. */
     private static final String DEFAULT_RETRY_SECONDS = "90";
 
     /** Reads the {@code fs.coloc.*} options of a table; see {@link Settings}. */

@@ -48,8 +48,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Brings a write's rows to where they go: rows of a partition and bucket together, in more tasks where these are large (adaptive
- * execution splits and merges), sorted as files are. The bucket is the one of Spark's own bucketed tables; it is computed
+ * Distributes a write's rows: rows of a partition and bucket come to one task, or to several when they are many (adaptive
+ * execution splits and merges), in the order of files. The bucket is that of Spark's own bucketed tables; it is computed
  * once for the shuffle and the sort, and again for each row that is written.
  */
 public final class DistributeRows extends Rule<LogicalPlan> {
@@ -75,7 +75,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   /**
    * A command's plan with its rows distributed.
    *
-   * @param written tables that the statement writes under idempotency keys, with these
+   * @param written tables that the statement writes with idempotency keys, and these keys
    */
   private static LogicalPlan ofCommand(LogicalPlan plan, Set<String> written) {
     if (plan instanceof AppendData command) {
@@ -119,7 +119,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
         expression, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), metadata, sequence(List.of()));
   }
 
-  /** Versions of Spark name the table of a stream's write by other fields, of other types. */
+  /** Spark's versions have the table of a stream's write in different fields, of different types. */
   private static Optional<Writable> target(Product command) {
     for (int field = 0; field < command.productArity(); field++) {
       Object value = command.productElement(field);
@@ -156,7 +156,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return WriteOptions.of(new CaseInsensitiveStringMap(CollectionConverters.asJava(options)));
   }
 
-  /** What was committed before replaces nothing. */
+  /** A repeated overwrite replaces nothing. */
   private static LogicalPlan ofOverwrite(Query query) {
     if (!wasCommitted(query)) {
       StaleReads.refuse(query.plan(), query.table().target());
@@ -165,8 +165,8 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   }
 
   /**
-   * An append that was committed before is not computed again: it has no rows, and so nothing to commit. The rows of a table
-   * that is being replaced are appended to the new one.
+   * A repeated append is not computed again: it gets no rows, and so commits nothing. The rows of a table that is being replaced
+   * are appended to the new one.
    */
   private static LogicalPlan ofAppend(Query query) {
     if (wasCommitted(query)) {
@@ -187,7 +187,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
   }
 
-  /** The rows of a compaction stay as they are. */
+  /** Rows of a compaction are not checked or padded. */
   private static LogicalPlan distributed(LogicalPlan given, Writable table, WriteOptions options) {
     LogicalPlan query = options.merged().isPresent() ? given : withLengths(given, table);
     TableLayout layout = table.layout();

@@ -28,8 +28,7 @@ import java.util.stream.Collectors;
 /**
  * Sends files to the nodes of their buckets. Safe to share between threads.
  *
- * <p>Whatever a failed, killed or speculative attempt sent is named after that attempt, is in no manifest, and is collected as
- * garbage.
+ * <p>Files of failed, killed or speculative attempts have names of their own, are in no manifest, and are collected as garbage.
  */
 public final class FileSender {
   private final Destination destination;
@@ -75,7 +74,7 @@ public final class FileSender {
     return new SentFile(file, holders);
   }
 
-  /** A file and the nodes that hold it, substitutes too. */
+  /** A file and the nodes that hold it, including substitutes. */
   public record SentFile(DataFile file, List<String> nodes) implements Serializable {
     public SentFile {
       nodes = List.copyOf(nodes);
@@ -105,7 +104,7 @@ public final class FileSender {
     }
 
     /**
-     * Sends a file and removes it; waits while too many are on their way.
+     * Sends a file and removes it; waits while too many are being sent.
      *
      * @throws ReplicasMissing when an earlier file could not be sent
      */
@@ -164,12 +163,12 @@ public final class FileSender {
       return missingCopies;
     }
 
-    /** Time spent sending, of all threads. */
+    /** Time spent sending, summed over threads. */
     long seconds() {
       return nanoseconds.get() / 1_000_000_000L;
     }
 
-    /** What is still on its way, or waits for its turn, is given up, and removed. */
+    /** Gives up files that are being sent or wait, and removes them. */
     @Override
     public void close() {
       threads.shutdownNow();

@@ -35,8 +35,8 @@ import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A task of a write: rows that come sorted by partition and bucket, one open file at a time. Whatever a failed, killed or
- * speculative attempt sent is named after that attempt, is in no manifest, and is collected as garbage.
+ * A task of a write. Rows come sorted by partition and bucket, so one file is open at a time. Files of failed, killed or
+ * speculative attempts have names of their own, are in no manifest, and are collected as garbage.
  */
 final class FileWriterTask implements DataWriter<InternalRow> {
   private static final int ROWS_BETWEEN_REPORTS = 1 << 14;
@@ -116,7 +116,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     }
   }
 
-  /** What Spark shows of the task while it runs. */
+  /** Updates the metrics that Spark shows while the task runs. */
   private void report(long written) {
     TaskContext context = TaskContext.get();
     if (context != null) {
@@ -125,7 +125,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     }
   }
 
-  /** A new file, also where NULL becomes empty text, which is the same partition: its rows are sorted by themselves. */
+  /** Begins a new file, also between NULL and empty text, which are one partition: each file's rows are sorted separately. */
   private void begin(InternalRow newKey) throws IOException {
     key = newKey;
     order.begin();
@@ -159,7 +159,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
         + "false. Filter those rows, or declare the column nullable");
   }
 
-  /** Readers rely on it that CHAR values are padded. */
+  /** Refuses CHAR values that are not padded, on which readers rely. */
   private void checkLengths(InternalRow lengths) {
     for (int place = 0; place < padded.size(); place++) {
       Field field = padded.get(place);
@@ -182,7 +182,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
         + "(spark.sql.optimizer.excludedRules)");
   }
 
-  /** Closes the open file and sends it on its way. */
+  /** Closes the open file and starts to send it. */
   private void end() throws IOException {
     if (open == null) {
       return;
@@ -206,14 +206,14 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     }
   }
 
-  /** Spark reads the bucket from the name. */
+  /** A file's path; Spark reads the bucket from the name. */
   private String path(OpenFile file) {
     String folder = PartitionText.folder(file.partition());
     String name = String.format(Locale.ROOT, "part-%s-%d_%05d.c%03d.zstd.parquet", plan.loadId(), attempt, file.bucket(), files);
     return "data/" + (folder.isEmpty() ? "" : folder + "/") + name;
   }
 
-  /** All rows and all files: what Spark shows of the task is asked for before it commits. */
+  /** Writes all rows and sends all files, since Spark reads the task's metrics before it commits. */
   @Override
   public void writeAll(Iterator<InternalRow> all) throws IOException {
     while (all.hasNext()) {
@@ -262,7 +262,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   }
 
   /**
-   * All that a write's tasks need; travels to the executors.
+   * Everything that a write's tasks need; sent to the executors.
    *
    * @param loadId 8 hex digits, new for each write
    * @param isCompaction its rows are committed ones, which stay as they are

@@ -11,14 +11,14 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Where a change may go: a table that is accepted, its group's map, and agents that are ready.
+ * The prerequisites of a change: an accepted table, its group's map, and ready agents.
  *
  * @param agents ready agents' URLs by node
  */
 record LoadTarget(ColocatedTable table, ColocationGroup group, Map<String, String> agents) {
   private static final Duration POLL = Duration.ofSeconds(1);
 
-  /** What a target lacks; it may come. */
+  /** A prerequisite that is missing, but may come. */
   private static final class Lacking extends Exception {
     private static final long serialVersionUID = 1L;
 

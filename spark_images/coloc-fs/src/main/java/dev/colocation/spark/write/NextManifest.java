@@ -30,10 +30,10 @@ import java.util.TreeMap;
  * The manifest after a change.
  *
  * @param stored zstd-compressed JSON, of many files by bucket (format 2)
- * @param sha256 of what is stored, 64 hex digits
+ * @param sha256 digest of the stored form, 64 hex digits
  * @param snapshot its record in the table's status, without the time
- * @param removed the committed files that go, as far as the change had to know them
- * @param framedText the JSON of what is stored in format 2; empty in format 1
+ * @param removed the committed files that the change removes, as far as it reads them
+ * @param framedText the JSON of a manifest in format 2; empty in format 1
  */
 record NextManifest(
     long snapshotId, byte[] stored, String sha256, ObjectNode snapshot, List<DataFile> removed, Optional<byte[]> framedText) {
@@ -41,11 +41,11 @@ record NextManifest(
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * The manifest of a change on top of what is committed. Pure.
+   * The manifest of a change on top of a committed one. Pure.
    *
    * @param parent empty before the first load, and for a change that keeps no file
-   * @throws WriteException.LoadConflict when the files there are bucketed, partitioned, sorted or typed in another way, and new
-   *     ones do not fit there; or files that the change began on are no longer committed
+   * @throws WriteException.LoadConflict when the committed files have another layout or other types than the new ones; or files
+   * that the change began on are no longer committed
    * @throws WriteException.InvalidTable when the table's status is invalid, so that its files are unknown
    */
   static NextManifest of(ColocatedTable table, Optional<StoredManifest> parent, Change change) {
@@ -95,7 +95,7 @@ record NextManifest(
     }
   }
 
-  /** What would lose rows, or hold them twice, is no change. */
+  /** Refuses new files by which rows would be lost or duplicated. */
   private static void checkNewFiles(ColocatedTable table, Change change, List<DataFile> kept, int buckets) {
     Set<String> paths = new HashSet<>();
     kept.forEach(file -> paths.add(file.path()));
@@ -169,7 +169,7 @@ record NextManifest(
     return snapshot.deepCopy().put("manifest", "sha256:" + sha256);
   }
 
-  /** The same in format 1, which agents of every release read; empty when it is. */
+  /** The same manifest in format 1, which agents of every release read; empty when it already is in format 1. */
   Optional<NextManifest> inFormat1() {
     return framedText.map(text -> inFormat1(snapshotId, text, snapshot, removed));
   }
@@ -184,7 +184,7 @@ record NextManifest(
     return committed.stream().filter(file -> !staying.contains(file.path())).toList();
   }
 
-  /** The committed files that stay, as they stand in their manifest; {@code kept} are some of its files in its order. */
+  /** Copies the JSON of committed files that stay; {@code kept} are some of the parent's files, in its order. */
   private static void copyFiles(StoredManifest parent, List<DataFile> kept, ByteArrayOutputStream text) {
     int next = 0;
     for (int index = 0; index < parent.files().size() && next < kept.size(); index++) {

@@ -34,7 +34,7 @@ import scala.runtime.AbstractFunction0;
  * Spark's own Parquet writer, with fixed settings for all sessions: zstd, timestamps as INT64 microseconds, dates and times as they
  * are (no rebasing), decimals as integers, page checksums.
  *
- * @param configuration what Spark's writer reads of a Hadoop configuration
+ * @param configuration the Hadoop configuration of Spark's writer
  */
 record ParquetFiles(Map<String, String> configuration) implements Serializable {
   private static final Map<String, String> ALWAYS = Map.of(
@@ -46,7 +46,7 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
       "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED",
       "spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED");
 
-  /** What this version of Spark tells its own writer, but for what is fixed. */
+  /** The settings of this Spark's own writer, with the fixed ones. */
   static ParquetFiles prepare(StructType schema) {
     try {
       Job job = Job.getInstance(new Configuration(false));
@@ -103,7 +103,7 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
     }
   }
 
-  /** A file in Spark's local directories, whose digest is of the bytes that were written: it need not be read again. */
+  /** A file in Spark's local directories. Its digest is computed while it is written, so it need not be read again. */
   static final class LocalFile implements OutputFile {
     private final Path path;
     private final MessageDigest digest;
@@ -119,7 +119,7 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
       }
     }
 
-    /** A new one; Spark removes its local directories with the application, even if the executor fails. */
+    /** Creates a file; Spark removes its local directories with the application, even if the executor fails. */
     static LocalFile create() {
       return new LocalFile(SparkEnv.get().blockManager().diskBlockManager().createTempLocalBlock()._2().toPath());
     }
@@ -128,17 +128,17 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
       return path;
     }
 
-    /** Of what was written so far. */
+    /** The number of bytes written so far. */
     long bytes() {
       return bytes;
     }
 
-    /** 64 hex digits; asked once, when all is written. */
+    /** The digest, 64 hex digits; called once, when everything is written. */
     String sha256() {
       return HexFormat.of().formatHex(digest.digest());
     }
 
-    /** Removes it, whether it is complete or not. */
+    /** Removes the file, complete or not. */
     void delete() {
       try {
         file.close();

@@ -25,7 +25,7 @@ public final class PartitionPredicates {
   }
 
   /**
-   * The partitions that fulfil all conditions: each entry means every partition that has its values, by stored names.
+   * The partitions that fulfil all conditions: each entry stands for all partitions that have its values, by stored names.
    *
    * @return empty when a condition is of another kind
    */
@@ -76,7 +76,7 @@ public final class PartitionPredicates {
     return Optional.of(text == null && !nullIsEqual ? List.of() : List.of(value(column.get(), text)));
   }
 
-  /** 0.0 and -0.0 are equal, and two partitions. */
+  /** 0.0 and -0.0 are equal, but two partitions. */
   private static boolean isZero(Object value) {
     return value instanceof Double one && one == 0 || value instanceof Float other && other == 0;
   }

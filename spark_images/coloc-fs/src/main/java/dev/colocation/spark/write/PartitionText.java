@@ -14,12 +14,12 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.TimestampType;
 import scala.Option;
 
-/** Values of partition columns as manifests and folders have them; as {@code colocation/spark/partition_path.py}. */
+/** Texts of partition columns' values in manifests and folders; the same rules as {@code colocation/spark/partition_path.py}. */
 public final class PartitionText {
   private static final String NULL = "__HIVE_DEFAULT_PARTITION__";
   private static final String ESCAPED = "\"#%'*/:=?\\\u007f{[]^";
   private static final int FIRST_PRINTABLE = 0x20;
-  /** Of a file's name, on every file system of Linux. */
+  /** The longest name of a file on Linux file systems. */
   private static final int MAX_NAME_BYTES = 255;
 
   private static final int SHOWN_CHARACTERS = 60;
@@ -56,7 +56,7 @@ public final class PartitionText {
     return escape(column) + "=" + (value == null ? NULL : escape(value));
   }
 
-  /** Why no folder can be named for a value: it would be NULL's, hold a NUL, or be too long; empty when it can. */
+  /** Why a value cannot have a folder: it would be NULL's, hold a NUL, or be too long; empty when it can. */
   static String refusal(String column, String value) {
     if (NULL.equals(value)) {
       return "partition column " + column + " holds the text " + NULL + ", by which folders mean NULL; allowed: any other. "

@@ -25,31 +25,31 @@ import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What must be on the nodes before a change may be committed: files on their buckets' nodes, the manifest everywhere. */
+/** Puts on the nodes what must be there before a commit: files on their buckets' nodes, the manifest everywhere. */
 final class Publication {
   private static final Logger LOG = LoggerFactory.getLogger(Publication.class);
 
   private final Destination destination;
   private final Folder folder;
   private final Agents agents;
-  /** Those that new files are copied from. */
+  /** Agents that new files are copied from. */
   private final Agents sources;
 
   /**
-   * What is on the nodes before a commit.
+   * The published manifest, and where copies are.
    *
-   * @param manifest as the agents read it
+   * @param manifest in the format that the agents read
    * @param replicasMissing copies of new files that are not on the map's nodes
    * @param substitutes the nodes that hold copies instead
    */
   record Published(NextManifest manifest, int replicasMissing, List<Substitute> substitutes) {}
 
   /**
-   * What a node holds of the manifest.
+   * A node's report on the manifest.
    *
    * @param report TableReport of the agents' API; null when the agent did not return it
    * @param why it cannot
-   * @param isUnread to the agent, which has just taken it, there is none: it does not read its format
+   * @param isUnread the agent has stored the manifest but does not find it, since it does not read its format
    */
   private record Outcome(JsonNode report, String why, boolean isUnread) {
     Outcome(JsonNode report) {
@@ -79,13 +79,13 @@ final class Publication {
     }
   }
 
-  /** @param destination by the map of now */
+  /** @param destination by the present map */
   Publication(Destination destination) {
     this(destination, Map.of());
   }
 
   /**
-   * What a change publishes.
+   * Publishes a change.
    *
    * @param destination by the map of now
    * @param agentsBefore URLs by node when the change began: its files may be on nodes that have left the group since
@@ -99,7 +99,7 @@ final class Publication {
     sources = new Agents(urls, destination.access());
   }
 
-  /** A manifest of the table, from whichever agent has it. */
+  /** Reads a manifest of the table from any agent that has it. */
   StoredManifest read(String sha256) throws IOException {
     return agents.firstAnswer("manifest " + sha256 + " of " + folder, agents.nodes(),
         (agent, retry) -> StoredManifest.decode(agent.read(folder, manifestPath(sha256), retry), sha256));
@@ -110,11 +110,11 @@ final class Publication {
   }
 
   /**
-   * Copies new files to nodes that took over their buckets while the change was made. A moved bucket's old node deletes what it
-   * holds of it, new files too, so the new node must have them before the commit.
+   * Copies new files to nodes that took over their buckets while the change was made. A moved bucket's old node deletes its
+   * files, including new ones, so the new node must have them before the commit.
    *
    * @param before the map by which they were sent
-   * @throws NoAgentAnswers when no node gives a file any more
+   * @throws NoAgentAnswers when no node has a file any longer
    */
   void followMap(List<List<String>> before, List<SentFile> sent) throws IOException {
     for (SentFile one : sent) {
@@ -128,8 +128,8 @@ final class Publication {
   }
 
   /**
-   * Gives the manifest to all nodes of the group, checks what they hold of the new files, and has substitutes for what a bucket's
-   * nodes do not hold.
+   * Sends the manifest to all nodes of the group, checks which new files they hold, and finds substitutes for a bucket's missing
+   * copies.
    *
    * @throws ReplicasMissing when fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new files;
    *     also of a bucket without new files, so that the manifest of an emptied table is not lost
@@ -176,7 +176,7 @@ final class Publication {
     }
   }
 
-  /** Copies a file from a node that has it, a ready one if possible, to others; those that failed, with the reason. */
+  /** Copies a file from a node that has it, a ready one if possible, to others; returns the nodes that failed, with the reason. */
   private Map<String, String> copy(DataFile file, Collection<String> holders, Collection<String> nodes) throws IOException {
     Path content = Files.createTempFile("colocation-write-", ".parquet");
     try {
@@ -192,13 +192,13 @@ final class Publication {
     }
   }
 
-  /** Of one bucket's new files and the manifest: who has all of them. */
+  /** Finds the nodes that hold the manifest and all new files of one bucket. */
   private final class BucketCopies {
     private final Map<String, Outcome> outcomes;
     private final int bucket;
     private final List<SentFile> sent;
     private final List<String> row;
-    /** The row's nodes that lack some. Files of earlier loads that a node lacks are the operator's to repair. */
+    /** The row's nodes that lack some of these. The operator repairs missing files of earlier loads. */
     private final List<String> away = new ArrayList<>();
     private final List<Substitute> substitutes = new ArrayList<>();
 
@@ -209,7 +209,7 @@ final class Publication {
       row = destination.buckets().get(bucket);
     }
 
-    /** Finds the copies, and makes substitutes for those of the row that are away. */
+    /** Finds the copies, and makes substitutes for the row's missing copies. */
     void find() throws IOException {
       List<String> holders = new ArrayList<>();
       for (String node : row) {
@@ -256,7 +256,7 @@ final class Publication {
       }
     }
 
-    /** Whether a node outside the row holds all, after what it lacks was copied there. */
+    /** Whether a node outside the row holds all of them, after missing files were copied to it. */
     private boolean standsIn(String node, List<String> holders) throws IOException {
       if (!outcomes.get(node).hasManifest()) {
         return false;

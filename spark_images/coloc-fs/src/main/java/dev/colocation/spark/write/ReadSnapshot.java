@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Which snapshot of a table a relation reads. After a restore of etcd another snapshot may have the same id, and another manifest.
+ * The snapshot of a table that a relation reads. After a restore of etcd another snapshot may have the same id, and another manifest.
  *
  * @param folder of the table, {@code <namespace>/<table>-<uid8>}
  * @param id 0 = before the first load
@@ -29,7 +29,7 @@ public record ReadSnapshot(String folder, long id, String manifest, boolean isPi
     return String.join(" ", folder, String.valueOf(id), manifest, isPinned ? PINNED : NEWEST);
   }
 
-  /** The snapshot of a relation; empty for files that are of no table of ours. */
+  /** The snapshot of a relation; empty for files of other tables. */
   public static Optional<ReadSnapshot> of(HadoopFsRelation relation) {
     String[] parts = relation.options().getOrElse(OPTION, () -> "").split(" ");
     return parts.length == PARTS
@@ -40,24 +40,24 @@ public record ReadSnapshot(String folder, long id, String manifest, boolean isPi
     return folder.substring(0, folder.indexOf('/'));
   }
 
-  /** The table's name, which its folder's ends with a part of the uid. */
+  /** The table's name; the folder's name adds a part of the uid. */
   public String table() {
     return folder.substring(folder.indexOf('/') + 1, folder.lastIndexOf('-'));
   }
 
   /**
-   * A statement that replaces rows of a table which it reads, too. A DataFrame that was made before, and {@code REPLACE TABLE …
-   * AS}, which begins after its query was analyzed, may have read an older snapshot than the one that they replace: rows that
-   * were committed between the two would be lost.
+   * Statements that replace rows of a table which they also read. An earlier DataFrame, and {@code REPLACE TABLE …
+   * AS}, which begins after its query was analyzed, may have read an older snapshot than the one that they replace; rows
+   * committed between the two would be lost.
    */
   static final class StaleReads {
     private StaleReads() {}
 
     /**
-     * Refuses a query that has read an older snapshot of the target, also when the query, or a part of it, is cached. Older snapshots
-     * that were asked for are no mistake.
+     * Refuses a query that has read an older snapshot of the target, also when the query, or a part of it, is cached. A query may
+     * name an older snapshot on purpose.
      *
-     * @throws WriteException.LoadConflict (unchecked) saying which snapshot was read, and which one is the newest
+     * @throws WriteException.LoadConflict (unchecked) with the snapshot that was read, and the newest one
      */
     static void refuse(LogicalPlan query, WriteTarget target) {
       if (query instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation files) {

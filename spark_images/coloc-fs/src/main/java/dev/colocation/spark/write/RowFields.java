@@ -27,23 +27,23 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Where a query's rows have the table's columns. Matched by name: Spark has already matched a batch's rows, by name or by
- * position, and cast them; a stream's rows come as they are.
+ * The places of a table's columns in a query's rows. Matched by name: Spark has already matched a batch's rows, by name or by
+ * position, and cast them; a stream's rows are not cast.
  *
  * @param inFiles columns in the files, in the table's order
  * @param partitions partition columns, in the order of the folders
- * @param bucketKeys the columns that a row's bucket is computed of
+ * @param bucketKeys the columns that a row's bucket is computed from
  * @param sortKeys the columns by which the rows of a file are sorted
  */
 record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucketKeys, List<Field> sortKeys)
     implements Serializable {
-  /** Types of Spark SQL that a column may have and a Parquet file may not. */
+  /** Types of Spark SQL that Parquet files cannot have. */
   private static final Set<String> UNSTORABLE = Set.of("interval", "void");
 
   /**
    * A column: its name in messages, in files and folders, its place in a row.
    *
-   * @param padded how many characters its values have, of a CHAR column; 0 = any number
+   * @param padded length of a CHAR column's values in characters; 0 = no CHAR column
    */
   record Field(String name, String storedName, DataType type, boolean nullable, int ordinal, int padded)
       implements Serializable {}
@@ -128,7 +128,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
    * joins would silently lose rows in another order.
    */
   static final class RowOrder {
-    /** Each keeps its last result until it is asked again, so two rows can be compared without a copy. */
+    /** Two projections in turn: each keeps its last result until its next call, so two rows are compared without a copy. */
     private final List<Function1<InternalRow, InternalRow>> keysOf;
     private final BaseOrdering order;
     private InternalRow last;
@@ -150,12 +150,12 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
       return CollectionConverters.asScala(list).toSeq();
     }
 
-    /** The next row is the first of a file. */
+    /** Begins a file. */
     void begin() {
       last = null;
     }
 
-    /** Whether the row may come after the one before: ascending, NULL first, as Spark sorts. */
+    /** Whether the row may follow the previous one: ascending, NULL first, as Spark sorts. */
     boolean takes(InternalRow row) {
       InternalRow key = keysOf.get(turn).apply(row);
       boolean isInOrder = last == null || order.compare(last, key) <= 0;

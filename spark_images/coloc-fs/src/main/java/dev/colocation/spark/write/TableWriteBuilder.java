@@ -36,7 +36,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What a statement asks for, as Spark tells it step by step. */
+/** Collects what a statement writes, as Spark calls it step by step. */
 public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   private final WriteTarget target;
   private final LogicalWriteInfo info;
@@ -89,7 +89,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     return this;
   }
 
-  /** Without partitions all of the table is the one that the rows are in. */
+  /** A table without partitions is replaced as a whole. */
   @Override
   public WriteBuilder overwriteDynamicPartitions() {
     mode = analyzed.partitionedBy().isEmpty() ? Mode.OVERWRITE : Mode.OVERWRITE_PARTITIONS;
@@ -101,7 +101,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     return new TableWrite(target, info, mode, replaced);
   }
 
-  /** One write of a table: its tasks' files become one commit, or nothing. {@link DistributeRows} brings the rows into order. */
+  /** One write of a table: its tasks' files become one commit, or none. {@link DistributeRows} sorts the rows. */
   static final class TableWrite implements Write {
     private static final Logger LOG = LoggerFactory.getLogger(TableWrite.class);
     private static final int LOAD_ID_DIGITS = 8;
@@ -146,7 +146,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
       return new Stream();
     }
 
-    /** What a rule takes out of the options, and has not, was not done. */
+    /** Refuses options that a rule should have removed, since they were not applied. */
     private void take(Way way) {
       CaseInsensitiveStringMap given = info.options();
       KnownOptions.refusal(way, given.asCaseSensitiveMap().keySet()).ifPresent(refusal -> {

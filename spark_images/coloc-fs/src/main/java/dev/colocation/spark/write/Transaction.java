@@ -52,7 +52,7 @@ public final class Transaction {
   }
 
   /**
-   * Looks at the table as soon as it can be changed.
+   * Reads the table as soon as it can be changed.
    *
    * @param wait how long to wait, again before the commit, for the table to be accepted, its group to have a map, and enough
    *     agents to be ready
@@ -76,7 +76,7 @@ public final class Transaction {
 
   /**
    * The same change, begun on the snapshot that a query has read of the table ({@code INSERT OVERWRITE t SELECT … FROM t}):
-   * what was committed since counts as committed meanwhile.
+   * later commits count as commits during the change.
    *
    * @param snapshotId 0 = before the first load
    * @param manifestSha256 of that snapshot: after a restore of etcd another one may have its id
@@ -98,13 +98,13 @@ public final class Transaction {
     return table;
   }
 
-  /** Where new files go. */
+  /** The destination of new files. */
   public Destination destination() {
     return destination;
   }
 
   /**
-   * The commit that the table took by this key, or by a later version of its writer.
+   * The recorded commit of this key, or of a later version of its writer.
    *
    * @throws WriteException.InvalidTable when the table's status is invalid
    */
@@ -120,7 +120,7 @@ public final class Transaction {
   /**
    * The files of a committed snapshot.
    *
-   * @throws NoAgentAnswers when no agent gives its manifest
+   * @throws NoAgentAnswers when no agent has its manifest
    */
   public List<DataFile> files(String manifestSha256) throws IOException {
     return new Publication(destination).read(manifestSha256).files();
@@ -130,7 +130,7 @@ public final class Transaction {
    * The change that makes an older snapshot's rows the table's again.
    *
    * @throws WriteException.LoadConflict when the table keeps no such snapshot, or its files do not have the table's present layout
-   * @throws NoAgentAnswers when no agent gives one of the manifests
+   * @throws NoAgentAnswers when no agent has one of the manifests
    */
   public RollBack backTo(long snapshotId) throws IOException {
     Snapshot target = table.history().stream().filter(one -> one.id() == snapshotId).findFirst().orElseThrow(
@@ -141,7 +141,7 @@ public final class Transaction {
         publication.read(table.snapshot().orElseThrow().manifestSha256()));
   }
 
-  /** Files that the table's nodes have already. */
+  /** Files that the table's nodes already hold. */
   public List<SentFile> present(List<DataFile> files) {
     return files.stream().map(file -> new SentFile(file, destination.buckets().get(file.bucket()))).toList();
   }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** What Spark's UI shows of a write, summed over its tasks. The driver makes these classes by their names. */
+/** Metrics of a write in Spark's UI, summed over its tasks. The driver creates these classes by name. */
 public final class WriteMetrics {
   private WriteMetrics() {}
 

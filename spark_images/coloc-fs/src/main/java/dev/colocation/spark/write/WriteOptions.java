@@ -14,10 +14,10 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Options of a write: {@code df.writeTo(t).option(…)}, in SQL {@code SET spark.colocation.write.…}.
  *
- * @param key by which a repetition of the write is known; empty = none
+ * @param key identifies repetitions of the write; empty = none
  * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller, those of a compaction may be larger
- * @param id by which the writer asks for the {@link WriteResult}
- * @param merged the files whose rows are written, of a compaction
+ * @param id finds the {@link WriteResult} afterwards
+ * @param merged the files of a compaction whose rows are written
  */
 public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optional<String> id, Optional<Compaction> merged) {
   public static final String ID = "write-id";
@@ -38,7 +38,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   /**
    * Reads them.
    *
-   * @throws InvalidOption for what is no value of an option, and for options that contradict each other
+   * @throws InvalidOption for invalid values, and for options that contradict each other
    */
   static WriteOptions of(CaseInsensitiveStringMap options) {
     return of(options, CollectionConverters.asJava(SQLConf.get().getAllConfs()));
@@ -53,7 +53,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
     return new WriteOptions(key, bytes(size), Optional.ofNullable(options.get(ID)), merged);
   }
 
-  /** Spark takes any setting: a key that is not known as one would let a repeated write be a second one. */
+  /** Refuses unknown settings, which Spark takes: with a misspelt key, a repeated write would be written twice. */
   private static void refuseOtherSettings(Set<String> session) {
     session.stream()
         .filter(name -> name.startsWith(OF_SESSION) && !name.equals(SESSION_KEY) && !name.equals(SESSION_FILE_SIZE))

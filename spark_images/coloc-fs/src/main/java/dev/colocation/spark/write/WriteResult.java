@@ -13,14 +13,14 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * What a write did. A writer who wants to know gives the write an id ({@link WriteOptions#ID}) and asks for it afterwards.
+ * The result of a write. It can be read afterwards by the id that the write was given ({@link WriteOptions#ID}).
  *
- * @param rows of this write, as {@code files}, {@code bytes} (one replica) and {@code partitions}; 0 of one that was committed before
- * @param snapshotId the table's new snapshot; the one that was there when nothing was committed, 0 = none
+ * @param rows written by this write, like {@code files}, {@code bytes} (one replica) and {@code partitions}; 0 when it was committed before
+ * @param snapshotId the table's new snapshot; the previous one when nothing was committed, 0 = none
  * @param replicasMissing copies of new files that the operator has yet to make
  * @param substitutes the buckets whose copies are on other nodes meanwhile, and why
- * @param compaction what was merged right after, when the table asks for it; null = nothing
- * @param compactionFailure why that failed: the write is committed all the same
+ * @param compaction the compaction after the write, where the table enables it; null = none
+ * @param compactionFailure why it failed; the write is still committed
  */
 @JsonInclude(JsonInclude.Include.ALWAYS)
 public record WriteResult(
@@ -28,7 +28,7 @@ public record WriteResult(
     @JsonProperty("replicas_missing") int replicasMissing, List<Substitute> substitutes, Compaction.Result compaction,
     @JsonProperty("compaction_failure") String compactionFailure) {
 
-  /** Results of this driver's last writes are kept for those who ask. */
+  /** The number of results that this driver keeps. */
   private static final int MAX_KEPT = 1000;
 
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -41,7 +41,7 @@ public record WriteResult(
     }
   });
 
-  /** Of a write without rows, which changes nothing. */
+  /** The result of a write without rows, which changes nothing. */
   static WriteResult nothing(long snapshotId) {
     return new WriteResult(0, 0, 0, 0, snapshotId, 0, List.of(), null, "");
   }
@@ -57,7 +57,7 @@ public record WriteResult(
     KEPT.put(id, this);
   }
 
-  /** The result of the write that was given this id; empty when this driver has forgotten it. */
+  /** The result of the write that was given this id; empty when this driver no longer keeps it. */
   public static Optional<WriteResult> find(String id) {
     return Optional.ofNullable(KEPT.get(id));
   }
@@ -73,8 +73,8 @@ public record WriteResult(
   /**
    * Copies on other nodes than the map's, until the operator has made the map's.
    *
-   * @param away the map's node that did not take them
-   * @param node the one that did
+   * @param away the map's node that did not take the files
+   * @param node the node that did
    * @param files how many
    * @param reason why the map's node did not
    */

@@ -17,24 +17,24 @@ import java.util.Optional;
  * The table that a statement changes.
  *
  * @param name in SQL
- * @param uid of the table that the statement was analyzed with
- * @param snapshotId that the statement was analyzed with; 0 = before the first load
+ * @param the table's uid when the statement was analyzed
+ * @param snapshotId the snapshot when the statement was analyzed; 0 = before the first load
  * @param manifestSha256 of that snapshot; {@link Manifest#NOTHING} before the first load
  * @param fileSystem the options of {@code coloc://} for the table
- * @param patience for the operator
- * @param compaction of the table
- * @param staging for statements that make or replace the table; their files are committed with its definition
+ * @param patience how long to wait for the operator
+ * @param compaction compacts the table
+ * @param staging for statements that create or replace the table; their files are committed with its definition
  */
 public record WriteTarget(
     String name, Cluster.Requests api, String namespace, String table, String uid, long snapshotId, String manifestSha256,
     Map<String, String> fileSystem, Duration patience, Compactor compaction, Optional<Staging> staging) {
 
-  /** Merges the files of each bucket and partition that has more than so many. */
+  /** Merges the files of each bucket and partition that has more than this number. */
   public interface Compactor {
     Compaction.Result run(int mostFiles) throws Exception;
   }
 
-  /** A table that is being made or replaced. */
+  /** A table that is being created or replaced. */
   public interface Staging {
     /** The layout for new files. */
     TableLayout layout();
