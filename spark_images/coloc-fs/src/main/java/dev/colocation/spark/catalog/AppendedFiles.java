@@ -11,16 +11,16 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 
 /**
- * Which files a table's commits have appended, commit by commit. Pure, but that manifests are read, which never change.
+ * Finds the files that a table's commits have appended, commit by commit. Pure except for reading manifests, which never change.
  *
  * <p>Invariant: two positions always have the same files between them, whenever they are asked for; a table that no longer has
  * them is refused. All files of a batch are in the manifest of its last snapshot: it ends before a commit that removes files.
  */
 final class AppendedFiles {
-  /** Which changes no row: {@code dev.colocation.spark.write.Change.Rewrite}. */
+  /** The operation that changes no row: {@code dev.colocation.spark.write.Change.Rewrite}. */
   private static final String COMPACTION = "compact";
 
-  /** Files of a snapshot: their lengths by their paths. */
+  /** Lengths of a snapshot's files by their paths. */
   interface Manifests {
     SortedMap<String, Long> files(Snapshot snapshot);
   }
@@ -30,8 +30,8 @@ final class AppendedFiles {
     Share ALL = (snapshot, behind, files) -> files.size();
 
     /**
-     * @param behind how many of the commit's files were read before
-     * @param files those that follow
+     * @param behind how many of the commit's files are already read
+     * @param files the remaining ones
      */
     int of(long snapshot, long behind, List<Map.Entry<String, Long>> files);
   }
@@ -49,7 +49,7 @@ final class AppendedFiles {
    *
    * @param table its name in SQL
    * @param kept its snapshots, the oldest first
-   * @param skipsChanges whether commits that remove rows are passed over, with what they add
+   * @param skipsChanges whether commits that remove rows are skipped, with the rows that they add
    */
   AppendedFiles(String table, List<Snapshot> kept, Manifests manifests, boolean skipsChanges) {
     this.table = table;
@@ -61,7 +61,7 @@ final class AppendedFiles {
   /**
    * The next files.
    *
-   * @throws ColocationException (unchecked) when it is no longer known which ones these are, or when a commit is no append
+   * @throws ColocationException (unchecked) when the table no longer keeps the commits in question, or when a commit is no append
    */
   Batch after(Position begin, Share share) {
     Taken taken = new Taken(begin);
@@ -171,7 +171,7 @@ final class AppendedFiles {
         + "'retention_seconds' = …)").unchecked();
   }
 
-  /** What was taken so far. */
+  /** The files taken so far. */
   private static final class Taken {
     private final List<String> paths = new ArrayList<>();
     private long bytes;
@@ -181,7 +181,7 @@ final class AppendedFiles {
       end = begin;
     }
 
-    /** Whether all files of the commit were taken. */
+    /** Takes files of a commit; returns whether all of them were taken. */
     boolean take(Snapshot snapshot, Position from, SortedMap<String, Long> files, Share share) {
       List<Map.Entry<String, Long>> rest = List.copyOf(files.entrySet()).subList((int) from.files(), files.size());
       int count = share.of(snapshot.id(), from.files(), rest);

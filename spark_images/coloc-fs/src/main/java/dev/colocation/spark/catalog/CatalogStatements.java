@@ -31,8 +31,8 @@ import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Statements about the catalog's tables that Spark would answer wrongly, or refuse without a way out: {@code SHOW CREATE
- * TABLE} is answered, and those that no table takes are refused with what to use.
+ * Statements about the catalog's tables that Spark would answer wrongly, or refuse without a way out: {@code SHOW CREATE TABLE}
+ * is answered; unsupported ones are refused with their substitute.
  */
 public final class CatalogStatements extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(CatalogStatements.class);
@@ -40,7 +40,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
   private static final String NO_REPAIR = "partitions are known since their commit: leave the statement out";
   private static final String NO_VIEWS = "use CREATE VIEW spark_catalog.<database>.<view> AS …, or CREATE TEMPORARY VIEW";
 
-  /** By the names of Spark's plans, not all of which every version has. */
+  /** Refused statements by the names of Spark's plans; some versions lack some of them. */
   private static final Map<String, List<String>> NOT_TAKEN = Map.of(
       "AnalyzeTable", List.of("ANALYZE TABLE", NO_STATISTICS),
       "AnalyzeColumn", List.of("ANALYZE TABLE", NO_STATISTICS),
@@ -107,7 +107,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
     return catalog instanceof ClusterCatalog ? "catalog " + catalog.name() : "";
   }
 
-  /** Files are immutable: what changes single rows would rewrite all of them. */
+  /** Refuses statements that change single rows: files are immutable, so they would rewrite all of them. */
   private static void refuseChangesOfRows(LogicalPlan plan) {
     if (plan instanceof UpdateTable update) {
       refuse("UPDATE", target(update.table()));

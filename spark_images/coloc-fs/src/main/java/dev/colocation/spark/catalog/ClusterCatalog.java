@@ -42,8 +42,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The catalog that users name {@link dev.colocation.spark.ColocationCatalog}. Every query asks the API server, so it sees what
- * was committed before it; nothing is kept in the session, in Hive, or in the session catalog.
+ * The implementation of {@link dev.colocation.spark.ColocationCatalog}. Every query reads from the API server, so it sees all
+ * earlier commits; nothing is stored in the session, in Hive, or in the session catalog.
  */
 public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
   /** The class that users name in {@code spark.sql.catalog.<catalog>}; it extends this one. */
@@ -86,7 +86,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     return name;
   }
 
-  /** In plans that EXPLAIN and errors print. */
+  /** Shown in plans by EXPLAIN and errors. */
   @Override
   public String toString() {
     return name;

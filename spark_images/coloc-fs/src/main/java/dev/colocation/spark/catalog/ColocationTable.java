@@ -54,8 +54,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A ColocatedTable in Spark's catalog. Queries read its files: {@link ReadAsFiles} puts them in its place. Writes go by Spark's own
- * path: {@link TableWriteBuilder}.
+ * A ColocatedTable in Spark's catalog. In queries {@link ReadAsFiles} replaces it by its files. Writes use Spark's own path:
+ * {@link TableWriteBuilder}.
  */
 class ColocationTable extends PartitionedTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, Writable {
   private final LoadedTable table;
@@ -68,7 +68,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     this.changing = changing;
   }
 
-  /** How tables are changed: by which API server, how long the operator is waited for, and by whom small files are merged. */
+  /** Parts that change tables: the API server's client, how long to wait for the operator, and the compaction. */
   record Changing(KubernetesApi api, int acceptSeconds, Compactions compactions) {}
 
   /** Compacts the present files of a table, by its namespace and name. */
@@ -91,7 +91,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     return table.name();
   }
 
-  /** Partition columns are the last ones, as in all of Spark's file tables. */
+  /** All columns, partition columns last, as in Spark's file tables. */
   @Override
   public Column[] columns() {
     return layout().partitionsLast()

@@ -24,7 +24,7 @@ final class ColumnChanges {
 
   private static final String WITH_ALL_ROWS = "use CREATE OR REPLACE TABLE … AS SELECT with ";
 
-  /** The older snapshots of a table that is replaced hold the column, too. */
+  /** The substitute where older snapshots of a replaced table would hold the column, too. */
   private static final String ANOTHER_TABLE = "use CREATE TABLE … AS SELECT, a table of another name, with ";
 
   private final ObjectNode spec;
@@ -85,7 +85,7 @@ final class ColumnChanges {
         + "the rows that have it, into a column that is NOT NULL");
   }
 
-  /** One that no file has. */
+  /** Drops a column that no file has. */
   private void delete(String name, TableChange.DeleteColumn delete) {
     if (delete.ifExists() && !exists(name)) {
       return;
@@ -106,7 +106,7 @@ final class ColumnChanges {
     storeApart(columns);
   }
 
-  /** Gives new columns names in files that no other column has: a column that was renamed keeps the one that it had. */
+  /** Gives new columns names in files that no other column has: a renamed column keeps its former name in files. */
   static void storeApart(ArrayNode columns) {
     for (JsonNode column : columns) {
       Set<String> taken = new HashSet<>();
@@ -157,7 +157,7 @@ final class ColumnChanges {
         + "last, in that order: leave it out, or name another column");
   }
 
-  /** Files keep the column's first name. */
+  /** Renames a column; files keep its first name. */
   private void rename(String name, String wanted) {
     for (String layout : LAYOUTS) {
       if (isIn(layout, name)) {
@@ -204,7 +204,7 @@ final class ColumnChanges {
   }
 
   /**
-   * {@code ALTER TABLE … DROP COLUMN} of a table that has rows: of columns that no file has, since they were added after the newest
+   * {@code ALTER TABLE … DROP COLUMN} of a table with rows: only columns that no file has, since they were added after the newest
    * snapshot. The operator takes a definition without columns that it has accepted for the definition of other rows, so the
    * present files are committed with it.
    */
@@ -219,7 +219,7 @@ final class ColumnChanges {
       return Arrays.stream(changes).anyMatch(TableChange.DeleteColumn.class::isInstance);
     }
 
-    /** All the changes, or none; a load that has used one of the columns meanwhile wins. */
+    /** Makes all changes, or none when a concurrent load has written one of the columns. */
     void drop(TableWriter writer, TableChange... changes) {
       ColocatedTable object = table.loaded().object();
       List<String> held = TableLoader.manifest(table.loaded().location(), table.loaded().fileSystem()).columns().stream()

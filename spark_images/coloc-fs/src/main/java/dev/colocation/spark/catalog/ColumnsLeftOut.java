@@ -20,11 +20,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * {@code INSERT INTO t (k) …} and {@code INSERT INTO t BY NAME …} on Spark 4.0: the columns that are left out are NULL, as later
- * versions and Spark's own file tables have it. Spark 4.0 refuses that for tables of catalogs.
+ * {@code INSERT INTO t (k) …} and {@code INSERT INTO t BY NAME …} on Spark 4.0: missing columns become NULL, as in later versions
+ * and in Spark's own file tables. Spark 4.0 refuses such statements for tables of catalogs.
  */
 public final class ColumnsLeftOut extends Rule<LogicalPlan> {
-  /** Later versions do it themselves, and have other plans. */
+  /** Later versions do it themselves, with other plans. */
   public static boolean isNeeded() {
     return package$.MODULE$.SPARK_VERSION().startsWith("4.0.");
   }
@@ -60,7 +60,7 @@ public final class ColumnsLeftOut extends Rule<LogicalPlan> {
     }
   }
 
-  /** None where rows are given by position, or where there are not as many values as names, which Spark refuses. */
+  /** The missing columns; none where rows are given by position, or where the numbers of values and names differ, which Spark refuses. */
   private static List<Attribute> leftOut(InsertIntoStatement insert) {
     List<String> values = CollectionConverters.asJava(insert.query().output()).stream().map(Attribute::name).toList();
     List<String> names = insert.byName() ? values : CollectionConverters.asJava(insert.userSpecifiedCols());

@@ -6,7 +6,7 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import scala.Product;
 
-/** Fields of Spark's plans by their names: versions of Spark add fields, so that constructors and copy methods differ. */
+/** Reads and changes fields of Spark's plans by name, since versions of Spark add fields, so that constructors and copy methods differ. */
 final class Fields {
   private Fields() {}
 
@@ -15,7 +15,7 @@ final class Fields {
     return node.productElement(position(node, name));
   }
 
-  /** The node with other values of some fields. */
+  /** A copy of the node with other values in some fields. */
   @SuppressWarnings("unchecked")
   static <T extends Product> T with(T node, Map<String, Object> changed) {
     Object[] values = new Object[node.productArity()];

@@ -29,7 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
 final class FileIndexes {
   private static final int MAX_LISTINGS = 16;
 
-  /** The time zone tells what a partition column of timestamps means. */
+  /** Partition columns of timestamps are read in the time zone. */
   private record Key(String location, StructType schema, Map<String, String> options, String timeZone) {}
 
   private final Supplier<NewestTables> newest;
@@ -45,13 +45,13 @@ final class FileIndexes {
   /**
    * The listings of a catalog's tables.
    *
-   * @param newest its tables as they are now
+   * @param newest its present tables
    */
   FileIndexes(Supplier<NewestTables> newest) {
     this.newest = newest;
   }
 
-  /** Which catalog a listing is of. */
+  /** A listing that knows its catalog. */
   static final class OfCatalog extends InMemoryFileIndex {
     private final Supplier<NewestTables> newest;
 
@@ -86,7 +86,7 @@ final class FileIndexes {
     private PartitionSpec partitions;
 
     /**
-     * These files.
+     * A listing of these files.
      *
      * @param root of all files of the snapshot
      * @param schema of the table, by the names that files have

@@ -45,7 +45,7 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * A table's files as Spark's own file tables have them: {@code CREATE TABLE … USING parquet PARTITIONED BY … CLUSTERED BY …
+ * A table's files as a relation like that of Spark's own file tables: {@code CREATE TABLE … USING parquet PARTITIONED BY … CLUSTERED BY …
  * SORTED BY … INTO n BUCKETS} at the snapshot's location, without a table in any catalog.
  */
 final class FilesRelation {
@@ -57,7 +57,7 @@ final class FilesRelation {
     return shown(stored, CollectionConverters.asJava(replaced.output()));
   }
 
-  /** The columns of a relation, by other names and ids. */
+  /** The columns of a relation, with other names and ids. */
   private static LogicalPlan shown(LogicalRelation stored, List<AttributeReference> wanted) {
     List<AttributeReference> found = CollectionConverters.asJava(stored.output());
     Map<ExprId, Expression> shown = new HashMap<>();
@@ -87,7 +87,7 @@ final class FilesRelation {
         : read.copy(files, read.output(), Option.apply(PlannedTable.of(table, files.schema())), read.isStreaming(), read.stream());
   }
 
-  /** Files have their columns by stored names: a column that was renamed is still there. */
+  /** Refuses a snapshot that lacks columns. Files have columns by stored names, so a renamed column is still found. */
   private static void requireColumns(LoadedTable table, HadoopFsRelation before) {
     List<StructField> found = List.of(storedSchema(table).fields());
     for (StructField column : before.schema().fields()) {
@@ -150,7 +150,7 @@ final class FilesRelation {
     return shown(stored, output);
   }
 
-  /** Of files that were written before a column was added, its values are NULL. */
+  /** Refuses changed types; a column that older files lack reads as NULL. */
   private static void requireColumns(LoadedTable table, TableLayout layout) {
     List<StructField> found = List.of(storedSchema(table).fields());
     for (StructField column : storedSchema(layout).fields()) {
@@ -171,7 +171,7 @@ final class FilesRelation {
         + "; start the stream again, with its checkpoint").unchecked();
   }
 
-  /** The rows of some files, columns by the names that the table has now; without its buckets, since files are read one by one. */
+  /** The rows of some files, with the table's present names of columns; without its buckets, since files are read one by one. */
   static LogicalPlan some(LoadedTable table, List<Path> paths) {
     table.requireReadable();
     StructType schema = storedSchema(table);
@@ -193,7 +193,7 @@ final class FilesRelation {
     return new Alias(column, name, id, sequence(List.of()), Option.empty(), sequence(List.of()));
   }
 
-  /** Columns that were renamed after files were written: a projection, as a view would have it. */
+  /** Adds a projection, as in a view, for columns that were renamed after files were written. */
   private static LogicalPlan renamed(LogicalPlan relation, List<AttributeReference> wanted) {
     List<NamedExpression> shown = new ArrayList<>();
     List<Attribute> stored = CollectionConverters.asJava(relation.output());

@@ -23,17 +23,17 @@ import scala.Option;
  * drop, so a text that is not exactly one value is refused.
  */
 final class GivenValue {
-  /** Spark also takes a year or a month for its first day, a time of day for today's, and leaves out what follows a day. */
+  /** Spark also casts a year or a month to its first day and a time to today, and ignores text after a day. */
   private static final Pattern DAY = Pattern.compile("[+-]?\\d{4,}-\\d{1,2}-\\d{1,2}");
 
   private GivenValue() {}
 
   /**
-   * The value as manifests have it; null for NULL, which empty text is, too.
+   * The value as in manifests; null for NULL and for empty text, which are the same there.
    *
    * @param given null = NULL
    * @param zone of a time without one, e.g. {@code America/New_York}
-   * @throws ColocationException (unchecked) when it is no value of the column
+   * @throws ColocationException (unchecked) when it is not a value of the column
    */
   static String text(Manifest.Column column, String given, String zone) {
     DataType type = Types.parse(column.type());

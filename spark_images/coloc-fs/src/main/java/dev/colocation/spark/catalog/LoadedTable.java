@@ -41,19 +41,19 @@ record LoadedTable(
     Optional<Exception> unreadable,
     boolean isPinned) {
 
-  /** Option of the relation: what {@code colocation.spark.explain} tells of the table, as JSON. */
+  /** Option of the relation: the table's description for {@code colocation.spark.explain}, as JSON. */
   static final String NOTE = "colocation.table";
 
   /**
-   * Options by which Spark would leave out what cannot be read, and go on: {@code spark.sql.files.ignoreCorruptFiles} is for
-   * files of which there is one copy. Rows would be missing although another replica has them.
+   * Options by which Spark would skip unreadable files: {@code spark.sql.files.ignoreCorruptFiles} is for files with a single
+   * copy. Rows would be missing although another replica has them.
    */
   private static final List<String> NEVER_SKIP = List.of("ignoreCorruptFiles", "ignoreMissingFiles");
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * How files are laid out, and how their columns are shown.
+   * The layout of files, with the columns as queries see them.
    *
    * @param padded CHAR columns, by their names in files, all values of which are padded to this length
    */
@@ -81,15 +81,15 @@ record LoadedTable(
     return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem, unreadable, isPinned);
   }
 
-  /** The same, to stay at this snapshot. */
+  /** The same table, pinned to this snapshot. */
   LoadedTable pinned() {
     return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, unreadable, true);
   }
 
   /**
-   * Refuses what needs the rows when they cannot be read.
+   * Refuses to go on when the rows cannot be read.
    *
-   * @throws ColocationException (unchecked) or another error, as it arose when the table was loaded
+   * @throws ColocationException (unchecked) or another error, as thrown when the table was loaded
    */
   void requireReadable() {
     if (unreadable.isPresent()) {
@@ -107,7 +107,7 @@ record LoadedTable(
     return name.substring(0, name.length() - object.shownName().length() - 1);
   }
 
-  /** The folder of the snapshot's files. It names the manifest, which pins them, whatever is committed later. */
+  /** The folder of the snapshot's files. It names the manifest, so later commits do not change it. */
   String location() {
     return location(object, snapshot);
   }
@@ -125,7 +125,7 @@ record LoadedTable(
     return snapshot.map(Snapshot::manifestSha256).orElse(Manifest.NOTHING);
   }
 
-  /** Options of the relation: all that drivers and executors need to find the files. Nothing is left in the session. */
+  /** Options of the relation: everything that drivers and executors need to find the files; the session has none of it. */
   Map<String, String> options() {
     ObjectNode note = JSON.createObjectNode()
         .put("name", name)

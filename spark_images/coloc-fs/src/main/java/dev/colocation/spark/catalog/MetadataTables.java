@@ -28,7 +28,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Function1;
 
-/** {@code <table>.snapshots}, {@code <table>.partitions}, {@code <table>.files} and {@code <table>.replicas}. */
+/** The metadata tables {@code <table>.snapshots}, {@code <table>.partitions}, {@code <table>.files} and {@code <table>.replicas}. */
 final class MetadataTables {
   static final List<String> NAMES = List.of("snapshots", "partitions", "files", "replicas");
 

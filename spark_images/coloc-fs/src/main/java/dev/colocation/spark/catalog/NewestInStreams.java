@@ -22,19 +22,21 @@ import scala.Option;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Each micro-batch of a stream, and each query within {@code foreachBatch}, reads the newest snapshots, all of them as of one
- * moment. Other queries keep the snapshots with which they were analyzed; a stream is analyzed once, and may run for months.
+ * Lets each micro-batch of a stream, and each query within {@code foreachBatch}, read the newest snapshots, all at one version.
+ * Other queries keep the snapshots with which they were analyzed; a stream is analyzed once, and may run for months.
  *
- * <p>Rows that the user has cached stay as they are: Spark puts them into a plan before it is optimized. A snapshot that the
- * query named stays, too.
+ * <p>Cached rows stay, since Spark puts them into a plan before it is optimized; so does a snapshot that the query names.
  */
 public final class NewestInStreams extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(NewestInStreams.class);
 
-  /** Of the thread of a stream: {@code StreamExecution.QUERY_ID_KEY}, whose class versions of Spark have in different packages. */
+  /**
+   * A local property of a stream's thread: {@code StreamExecution.QUERY_ID_KEY}, whose class is in different packages in versions
+   * of Spark.
+   */
   private static final String STREAM = "sql.streaming.queryId";
 
-  /** Tables by their catalogs. Subqueries are optimized by themselves, with the tracker of the query that they belong to. */
+  /** Tables by their catalogs. Subqueries are optimized separately, with the tracker of their query. */
   private static final Map<QueryPlanningTracker, Map<Supplier<NewestTables>, NewestTables>> READ =
       Collections.synchronizedMap(new WeakHashMap<>());
 
@@ -78,7 +80,7 @@ public final class NewestInStreams extends Rule<LogicalPlan> {
     }
   }
 
-  /** The newest snapshots of tables that a query was analyzed with before, all of them as of one moment. */
+  /** The newest snapshots of a query's tables, all at one version. */
   static final class NewestTables {
     private final String catalog;
     private final ClusterView view;

@@ -24,9 +24,10 @@ import org.slf4j.LoggerFactory;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Options of reads, {@code spark.read.option(…).table(t)} and {@code SELECT … FROM t WITH (…)}: refuses those that are not taken, and
- * gives Spark those that choose a snapshot under the names that it reads. Before tables are looked up, since the second relation of
- * a table in a query is a copy of the first, without options of its own. Names of {@code INSERT … WITH (…)} are checked here, too.
+ * Options of reads, {@code spark.read.option(…).table(t)} and {@code SELECT … FROM t WITH (…)}: refuses unsupported ones, and
+ * passes options that choose a snapshot to Spark under its own names. It runs before tables are resolved, since the second
+ * relation of a table in a query is a copy of the first, without options of its own. Names of {@code INSERT … WITH (…)} are
+ * checked here, too.
  */
 public final class OptionsOfReads extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(OptionsOfReads.class);
@@ -41,7 +42,7 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
     }
   }
 
-  /** The options of a relation that is read now: what has no effect is logged, what was not done is refused. */
+  /** The options of a relation that is read now: logs those without effect, and refuses those that were not applied. */
   static void take(String table, CaseInsensitiveStringMap options) {
     check(Way.READ, options.asCaseSensitiveMap().keySet());
     SnapshotOptions.requireSparks(table, options);

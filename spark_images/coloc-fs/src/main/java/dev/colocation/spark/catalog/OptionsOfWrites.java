@@ -29,9 +29,9 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Options of batch writes, {@code df.write.option(…)}, {@code df.writeTo(t).option(…)} and {@code INSERT … WITH (…)}: refuses those
- * that are not taken, and does those that Spark has a plan for. {@code replaceWhere} becomes the condition of the overwrite. Options
- * that SQL gave with the table's name come to the command, where all others are.
+ * Options of batch writes, {@code df.write.option(…)}, {@code df.writeTo(t).option(…)} and {@code INSERT … WITH (…)}: refuses
+ * unsupported ones, and applies those that Spark has a plan for. {@code replaceWhere} becomes the condition of the overwrite.
+ * Options that SQL gives with the table's name are moved to the command, which has all others.
  */
 public final class OptionsOfWrites extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(OptionsOfWrites.class);
@@ -83,21 +83,21 @@ public final class OptionsOfWrites extends Rule<LogicalPlan> {
     return Fields.with((LogicalPlan & Product) command, changed);
   }
 
-  /** Refuses options that a write does not take. */
+  /** Refuses unsupported options of writes. */
   static void check(CaseInsensitiveStringMap given) {
     KnownOptions.refusal(Way.WRITE, given.asCaseSensitiveMap().keySet()).ifPresent(refusal -> {
       throw invalid(refusal);
     });
   }
 
-  /** The options of a command, as they were given. */
+  /** The options of a command, as given. */
   static Map<String, String> options(LogicalPlan command) {
     @SuppressWarnings("unchecked")
     var options = (scala.collection.immutable.Map<String, String>) Fields.get((Product) command, OPTIONS);
     return CollectionConverters.asJava(options);
   }
 
-  /** Options that are to be done by those who write the rows. */
+  /** The options that are left for the write itself. */
   static Map<String, String> withoutDone(CaseInsensitiveStringMap given) {
     Map<String, String> left = new HashMap<>(given.asCaseSensitiveMap());
     left.keySet().removeIf(name -> name.equalsIgnoreCase(ReplacedRows.WHERE) || DefiningOptions.isOne(name));
@@ -156,14 +156,14 @@ public final class OptionsOfWrites extends Rule<LogicalPlan> {
       return TableProperty.of(option).filter(property -> property != TableProperty.COMMENT);
     }
 
-    /** Those of a write, by the names of properties. */
+    /** These options of a write, by the names of properties. */
     static Map<String, String> of(CaseInsensitiveStringMap options) {
       Map<String, String> found = new TreeMap<>();
       options.forEach((name, value) -> find(name).ifPresent(property -> found.put(property.key(), value)));
       return found;
     }
 
-    /** Refuses properties that a table does not have, where the write does not define it. */
+    /** Refuses other values than the table's properties have, where the write does not define the table. */
     static void requireSame(ColocationTable table, Map<String, String> properties) {
       Map<String, String> has = table.properties();
       properties.forEach((name, value) -> {

@@ -32,8 +32,8 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Conditions of partition columns in {@code DELETE}, such as {@code dt < '2026-01-01'} or {@code year(dt) = 2025}: they are computed
- * for each partition of the snapshot, and become equalities of those that fulfil them.
+ * Conditions of partition columns in {@code DELETE}, such as {@code dt < '2026-01-01'} or {@code year(dt) = 2025}: evaluates them
+ * for each partition of the snapshot, and replaces them by equalities of the matching ones.
  */
 public final class PartitionConditions extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(PartitionConditions.class);
@@ -60,7 +60,7 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
     return delete;
   }
 
-  /** What {@link dev.colocation.spark.write.PartitionPredicates} understands by itself. */
+  /** Whether {@link dev.colocation.spark.write.PartitionPredicates} understands the condition. */
   private static boolean isEqualities(Expression condition) {
     if (condition instanceof And || condition instanceof Or) {
       return CollectionConverters.asJava(condition.children()).stream().allMatch(PartitionConditions::isEqualities);
@@ -97,7 +97,7 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
     }
   }
 
-  /** Halved again and again: an expression as deep as a table has partitions is too deep for Spark. */
+  /** A balanced OR: an expression as deep as the number of partitions is too deep for Spark. */
   private static Optional<Expression> either(List<Expression> some) {
     if (some.size() < 2) {
       return some.stream().findFirst();

@@ -17,7 +17,7 @@ import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** {@code SHOW PARTITIONS}, {@code ALTER TABLE … DROP PARTITION} and {@code TRUNCATE TABLE … PARTITION}. */
+/** Implements {@code SHOW PARTITIONS}, {@code ALTER TABLE … DROP PARTITION} and {@code TRUNCATE TABLE … PARTITION}. */
 abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
   abstract LoadedTable loaded();
 
@@ -38,7 +38,7 @@ abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
     return layout.partitionedBy().stream().map(layout::column).toList();
   }
 
-  /** The text of a value at a place of a row. */
+  /** The text of a row's value. */
   private String text(InternalRow given, int place, Manifest.Column column) {
     DataType type = Types.parse(column.type());
     return given.isNullAt(place) ? null : PartitionText.of(Types.padded(given.get(place, type), column), type);
@@ -68,7 +68,7 @@ abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
     return true;
   }
 
-  /** One that is not there stays so. */
+  /** A missing partition is no error. */
   @Override
   public boolean truncatePartition(InternalRow given) {
     return dropPartitions(new InternalRow[] {given});

@@ -51,8 +51,8 @@ final class PlannedTable {
   }
 
   /**
-   * What Spark compares with the size up to which it broadcasts. Its size of a row takes every text for 20 bytes; files of wide
-   * rows are larger than that, although they are compressed. At least 1, since Spark multiplies the sizes of a join's sides.
+   * The size that Spark compares with its limit for broadcasts. Spark counts 20 bytes for every text of a row; files of wide rows
+   * are larger than that, although they are compressed. At least 1, since Spark multiplies the sizes of a join's sides.
    *
    * @param rowBytes of a row, as Spark estimates it from types
    * @param fileBytes of one replica
@@ -67,7 +67,7 @@ final class PlannedTable {
     return rows <= 0 ? Option.empty() : Option.apply(BigInt.apply(Math.min(rows, MAX_ROWS)));
   }
 
-  /** Versions of Spark add parameters at the end; all but the first ones have defaults, which Scala alone can leave out. */
+  /** Versions of Spark add parameters at the end; all but the first ones have defaults, which only Scala can leave out. */
   private static CatalogTable make(List<Object> known, Option<CatalogStatistics> statistics) {
     Constructor<?> constructor = CatalogTable.class.getConstructors()[0];
     Object[] values = new Object[constructor.getParameterCount()];

@@ -41,9 +41,9 @@ import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What SQL has no statement for: {@code CALL <catalog>.system.compact(table => 'shop.orders')} and the like. Tables are named as in
- * statements, without the catalog; partitions as an array of maps from columns to values as texts ({@link GivenValue}), of which
- * some of the columns are enough.
+ * Operations without a statement in SQL: {@code CALL <catalog>.system.compact(table => 'shop.orders')} and the like. Tables are named as in
+ * statements, without the catalog; partitions as an array of maps from columns to values as texts ({@link GivenValue}), which may
+ * leave out columns.
  */
 final class Procedures {
   private static final String SCHEMA = "system";
@@ -58,7 +58,7 @@ final class Procedures {
   private final Tables tables;
   private final TableCompaction compaction;
 
-  /** Tables as they are now. */
+  /** Finds tables at their newest snapshot. */
   interface Tables {
     ColocationTable newest(Identifier identifier) throws NoSuchTableException;
   }

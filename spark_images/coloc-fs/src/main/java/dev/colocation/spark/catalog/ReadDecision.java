@@ -17,10 +17,10 @@ import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * Whether a table is read bucket by bucket, or as an ordinary table and why; the reasons are those of Doris. A row's bucket is a
- * property of the data, so a bucketed plan is right at any time; this only decides whether it pays.
+ * property of the data, so a bucketed plan is always correct; this only decides whether it is faster.
  *
  * @param bucketed false: Spark sees an ordinary table, for {@code reason}
- * @param note what qualifies a bucketed read
+ * @param note a remark on a bucketed read
  */
 public record ReadDecision(boolean bucketed, String reason, String note) {
   static final String SESSION_DISABLED = "Session disabled";
@@ -33,12 +33,12 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
 
   private static final int MAX_NAMED_BUCKETS = 3;
 
-  /** What the session asked for. */
+  /** The session's settings. */
   public record Switches(boolean joinDisabled, boolean bucketingDisabled, WhenUnstable whenUnstable) {
     private static final String DISABLED = "spark.colocation.disableColocateJoin";
     private static final String WHEN_UNSTABLE = "spark.colocation.whenUnstable";
 
-    /** The session's, as they stand now. */
+    /** The session's present settings. */
     static Switches of(SQLConf conf) {
       return new Switches(
           chosen(conf, DISABLED, List.of("false", "true")) == 1,
@@ -61,13 +61,13 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   public enum WhenUnstable {
     /** Bucket by bucket as long as every bucket has a live replica. */
     LIVE,
-    /** In the ordinary way: the rule of Doris and StarRocks. */
+    /** As ordinary tables: the rule of Doris and StarRocks. */
     SHUFFLE,
     /** Always bucket by bucket. */
     COLOCATED
   }
 
-  /** The same with one more note, where it reads buckets and there is something to remark. */
+  /** The same with one more note, if it reads buckets and the note is not empty. */
   ReadDecision noting(String remark) {
     if (!bucketed || remark.isEmpty()) {
       return this;
@@ -81,7 +81,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
    * @param group empty when the table is in no group
    * @param refusal why the operator refuses the table; empty when it is accepted
    * @param inconsistency how the table's files differ from the group's schema; empty when they do not
-   * @param silence why the operator's verdict on the group does not hold; empty when it does
+   * @param silence why the operator's report on the group is not fresh; empty when it is
    * @param ready nodes whose agents are ready
    */
   static ReadDecision decide(
@@ -257,7 +257,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
 
     /**
      * The cores that an application's executors have together, by its configuration; 0 = unknown. Only on Kubernetes:
-     * elsewhere the cluster decides. With dynamic allocation: the most that it may get.
+     * elsewhere the cluster decides. With dynamic allocation: the maximum.
      *
      * @param conf key to value; empty when it is not set
      */

@@ -12,13 +12,13 @@ import java.util.Optional;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 
 /**
- * How far a stream has read a table. Spark keeps it as JSON in the stream's checkpoint.
+ * A stream's position in a table. Spark keeps it as JSON in the stream's checkpoint.
  *
  * <p>The end of a stream's first micro-batch also holds that batch's beginning: Spark keeps ends of batches only, and the newest
  * snapshot may be another one when a batch is run again.
  */
 final class StreamOffset extends Offset {
-  /** In the place of the number of files: all that a snapshot gives. */
+  /** Instead of a number of files: all files of a snapshot. */
   static final long ALL = -1;
 
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -34,7 +34,7 @@ final class StreamOffset extends Offset {
    *
    * @param snapshot id; 0 = before the first one
    * @param manifest its digest; another snapshot may have the same id after a restore of etcd
-   * @param files how many of the snapshot's files are behind, in the order of their paths; {@link #ALL}
+   * @param files how many of the snapshot's files are already read, in the order of their paths; {@link #ALL}
    * @param isWhole whether all files of the snapshot are read; else those that its commit appended
    */
   record Position(long snapshot, String manifest, long files, boolean isWhole) {
@@ -93,12 +93,12 @@ final class StreamOffset extends Offset {
     return json.isObject() ? Optional.of(Position.of(json)) : Optional.empty();
   }
 
-  /** The table's, {@code <namespace>/<table>-<uid8>}. */
+  /** The table's folder, {@code <namespace>/<table>-<uid8>}. */
   String folder() {
     return folder;
   }
 
-  /** Where the batch that ends here began, if it was the stream's first one. */
+  /** The beginning of the batch that ends here, if it was the stream's first one. */
   Optional<Position> firstBegin() {
     return begin;
   }

@@ -21,11 +21,11 @@ import scala.Option;
 /**
  * Options of a stream that reads a table: {@code spark.readStream.option(…).table(t)}.
  *
- * @param version of the first commit whose rows are read; that of {@code latest} is the next one
- * @param time of which, or after which, the first commit is
- * @param skipsChanges whether commits that are no appends are passed over
- * @param mostFiles of a micro-batch
- * @param mostBytes after which a micro-batch takes no further file
+ * @param version the first commit whose rows are read; with {@code latest} the next one
+ * @param time the first commit is the first one not before it
+ * @param skipsChanges whether commits that are no appends are skipped
+ * @param mostFiles the most files of a micro-batch
+ * @param mostBytes the size after which a micro-batch takes no further file
  */
 record StreamOptions(
     Optional<String> version, Optional<Instant> time, boolean skipsChanges, OptionalLong mostFiles, OptionalLong mostBytes) {
@@ -39,7 +39,7 @@ record StreamOptions(
   /**
    * Reads them.
    *
-   * @throws ColocationException (unchecked) for what is no value of an option
+   * @throws ColocationException (unchecked) for invalid values
    */
   static StreamOptions of(CaseInsensitiveStringMap options) {
     Optional<String> version = Optional.ofNullable(options.get(VERSION)).map(String::strip);

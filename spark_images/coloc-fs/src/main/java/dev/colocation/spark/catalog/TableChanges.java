@@ -15,11 +15,11 @@ import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 
-/** {@code ALTER TABLE} as a change of a ColocatedTable's spec. Whether it fits is judged by the API server and the operator. */
+/** Converts {@code ALTER TABLE} into a change of a ColocatedTable's spec, which the API server and the operator check. */
 final class TableChanges {
   private TableChanges() {}
 
-  /** As {@link #patch}, of the object as it is by then. */
+  /** Like {@link #patch}, on the object that the function is given. */
   static Function<JsonNode, ObjectNode> patching(List<String> held, TableChange... changes) {
     return object -> {
       requireValues(object, changes);

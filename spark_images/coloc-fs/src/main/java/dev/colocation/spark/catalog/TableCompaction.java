@@ -16,8 +16,8 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 /**
- * Many small files of a bucket and partition become one, sorted; the rows stay as they are. Only files that are crowded are read,
- * each by a task on a node that has it, and written as the rows of any other query.
+ * Merges small files of a bucket and partition into one sorted file, without changing rows. It reads only files of buckets with
+ * too many, each in a task on a node that has it, and writes their rows like those of any other query.
  *
  * <p>Loads may go on meanwhile: appended files stay next to the merged ones; after an overwrite of the files that it read, the
  * compaction fails.
@@ -32,8 +32,8 @@ final class TableCompaction {
   /**
    * Merges the files of each bucket and partition that has too many.
    *
-   * @param table as it is now
-   * @param mostFiles so many may stay
+   * @param table at its newest snapshot
+   * @param mostFiles the number of files that may stay
    * @param partitions the partitions to compact, by stored names of columns; none = all
    */
   Compaction.Result run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {

@@ -47,7 +47,7 @@ final class TableDefinition {
   private TableDefinition() {}
 
   /**
-   * The spec.
+   * The spec of a CREATE TABLE.
    *
    * @throws ColocationException (unchecked) for what a ColocatedTable cannot be
    */

@@ -54,7 +54,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
     this.replacement = replacement;
   }
 
-  /** In the order of the query, whose rows Spark gives by position. */
+  /** Columns in the order of the query, whose rows Spark passes by position. */
   @Override
   public Column[] columns() {
     Column[] columns = super.columns();
@@ -83,7 +83,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
     }
   }
 
-  /** A repetition changes nothing: rows that were written since stay, and its own were not computed. */
+  /** A repeated statement changes nothing: later rows stay, and its own were not computed. */
   private void replace(Replacement change) {
     if (key.flatMap(known -> target().begin().committed(known)).isPresent()) {
       LOG.info("{} was replaced by the same statement before; nothing is changed", name());

@@ -32,7 +32,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Finds out all that a query needs of a table. */
+/** Reads everything that a query needs of a table. */
 final class TableLoader {
   private static final Logger LOG = LoggerFactory.getLogger(TableLoader.class);
 
@@ -92,7 +92,7 @@ final class TableLoader {
     }
   }
 
-  /** The table as an older snapshot was, its columns too. */
+  /** The table at an older snapshot, with that snapshot's columns. */
   LoadedTable older(ClusterView view, ColocatedTable object, Snapshot snapshot) {
     return load(view, object, Optional.of(snapshot), Function.identity()).pinned();
   }

@@ -15,17 +15,17 @@ import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.types.DataType;
 import scala.Option;
 
-/** The partitions of a table's snapshot, as its manifest lists their files. */
+/** The partitions of a table's snapshot, from the files in its manifest. */
 final class TablePartitions {
   private TablePartitions() {}
 
-  /** One that holds rows; {@code partition}: texts of its columns, null = NULL; {@code bytes} of one replica. */
+  /** A partition with rows; {@code partition}: texts of its columns, null = NULL; {@code bytes} of one replica. */
   record Found(Map<String, String> partition, long files, long rows, long bytes) {
     private Found and(Found other) {
       return new Found(partition, files + other.files, rows + other.rows, bytes + other.bytes);
     }
 
-    /** A column's value as Spark computes with it. */
+    /** A column's value in Spark's internal form. */
     Object value(String column, DataType type) {
       String text = partition.entrySet().stream().filter(value -> value.getKey().equalsIgnoreCase(column))
           .map(Map.Entry::getValue).filter(Objects::nonNull).findFirst().orElse(null);

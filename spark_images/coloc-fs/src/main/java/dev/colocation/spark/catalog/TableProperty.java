@@ -15,7 +15,7 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 
-/** A property of {@code TBLPROPERTIES}, named as Doris does where Doris has it, and the field of a ColocatedTable's spec that it is. */
+/** A property of {@code TBLPROPERTIES}, with Doris' name where Doris has it, and its field in a ColocatedTable's spec. */
 public enum TableProperty {
   COLOCATE_WITH("colocate_with", Kind.NAME, "", "colocateWith"),
   REPLICATION_NUM("replication_num", Kind.NUMBER, "", "replicas"),
@@ -25,10 +25,10 @@ public enum TableProperty {
   RETENTION_SNAPSHOTS("retention_snapshots", Kind.NUMBER, "10", "retention", "snapshots"),
   COMPACTION_ENABLED("compaction_enabled", Kind.SWITCH, "false", "compaction", "enabled"),
   COMPACTION_MAX_FILES("compaction_max_files_per_bucket", Kind.NUMBER, "8", "compaction", "maxFilesPerBucket"),
-  /** Of the clause {@code COMMENT}. */
+  /** Set by the clause {@code COMMENT}. */
   COMMENT(TableCatalog.PROP_COMMENT, Kind.TEXT, "", "comment");
 
-  /** How a value is written. */
+  /** The form of a property's values. */
   private enum Kind {
     TEXT, NAME, NUMBER, SWITCH, COLUMNS
   }
@@ -48,12 +48,12 @@ public enum TableProperty {
     this.path = List.of(path);
   }
 
-  /** The property of a name, in any case: Spark's options have none. */
+  /** The property of a name; names have no case, as in Spark's options. */
   public static Optional<TableProperty> of(String key) {
     return Arrays.stream(values()).filter(property -> property.key.equalsIgnoreCase(key)).findFirst();
   }
 
-  /** Names of those that a statement may give, for messages. */
+  /** Names that a statement may use, for messages. */
   public static String names(boolean isAlter) {
     return Arrays.stream(values()).filter(property -> property != COMMENT && !(isAlter && property == SORTED_BY))
         .map(property -> property.key).collect(Collectors.joining(", "));
@@ -102,7 +102,7 @@ public enum TableProperty {
     }
   }
 
-  /** A value as {@link #givenBy} and {@link #defaults} give it. */
+  /** A value in the form of {@link #givenBy} and {@link #defaults}. */
   public String normalized(String value) {
     ObjectNode spec = new ObjectMapper().createObjectNode();
     set(spec, value);

@@ -32,10 +32,10 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
  * the files of each micro-batch; {@link ReadAsFiles.StreamAsFiles} reads them as those of any query.
  */
 final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow {
-  /** A stream without a trigger asks a hundred times a second whether there is more. */
+  /** The pause between checks for new commits; a stream without a trigger checks a hundred times a second. */
   private static final Duration PAUSE = Duration.ofMillis(250);
 
-  /** Two snapshots tell what a commit has appended. */
+  /** A commit's appended files are the difference of two snapshots. */
   private static final int MOST_MANIFESTS = 2;
 
   private final LoadedTable analyzed;
@@ -136,7 +136,7 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
             snapshot.manifestSha256(), manifest -> TableLoader.files(view, object, snapshot)), options.skipsChanges());
   }
 
-  /** The oldest first. */
+  /** Kept snapshots, the oldest first. */
   private List<Snapshot> kept(ColocatedTable object) {
     return object.snapshots().stream().filter(one -> one.id() <= last)
         .sorted(Comparator.comparingLong(Snapshot::id)).toList();
@@ -178,13 +178,13 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
   @Override
   public void stop() {}
 
-  /** In Spark's reports on the stream's progress. */
+  /** Shown in Spark's reports on the stream's progress. */
   @Override
   public String toString() {
     return analyzed.name();
   }
 
-  /** What one micro-batch may hold; a file at least. */
+  /** Limits one micro-batch; it always takes one file. */
   private static final class Room implements AppendedFiles.Share {
     private final StreamOptions options;
     private long files;

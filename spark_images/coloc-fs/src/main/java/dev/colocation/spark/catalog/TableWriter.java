@@ -15,7 +15,7 @@ import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 
-/** Makes, changes and drops ColocatedTables, and waits for the operator's judgement of them. */
+/** Creates, changes and drops ColocatedTables, and waits until the operator accepts or refuses them. */
 final class TableWriter {
   private static final long POLL_MILLISECONDS = 300;
   private static final int MOST_ATTEMPTS = 10;
@@ -23,7 +23,10 @@ final class TableWriter {
   private static final Set<Integer> GONE = Set.of(HttpURLConnection.HTTP_NOT_FOUND, HttpURLConnection.HTTP_CONFLICT);
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** Which statement made or changed the object last: a request that is sent again, its answer lost, finds its own work. */
+  /**
+   * An annotation with the statement that wrote the object last, by which a repeated request, whose first answer was lost,
+   * recognizes its own work.
+   */
   private static final String REQUEST = "colocation.dev/request";
 
   /** The outcome for a definition that the operator has not judged. */
@@ -33,13 +36,13 @@ final class TableWriter {
   private final int acceptSeconds;
   private final String request = UUID.randomUUID().toString();
 
-  /** RetriedRequests to the API server, see {@link KubernetesApi#send}; small, so that tests can replace it. */
+  /** Requests to the API server, see {@link KubernetesApi#send}; tests replace it. */
   @FunctionalInterface
   interface RetriedRequests {
     KubernetesApi.Answer send(String what, String method, String path, JsonNode body);
   }
 
-  /** Of one statement. */
+  /** A writer for one statement. */
   TableWriter(RetriedRequests api, int acceptSeconds) {
     this.api = api;
     this.acceptSeconds = acceptSeconds;
@@ -48,8 +51,8 @@ final class TableWriter {
   /**
    * Creates a table; the operator creates its group if that is new. A table that is refused is dropped again.
    *
-   * @param sqlName as the statement writes it
-   * @return false when there is one of this name
+   * @param sqlName the name in the statement
+   * @return false when a table of this name exists
    */
   boolean create(String namespace, String sqlName, ObjectNode spec) {
     String name = Names.ofSql(sqlName);
@@ -80,7 +83,7 @@ final class TableWriter {
     return true;
   }
 
-  /** Drops the table that this statement has made, if it has, after a failure; also when it was cancelled. */
+  /** Drops the table that this statement has created, if any, after a failure or a cancellation. */
   void takeBack(String namespace, String sqlName, Exception failure) {
     boolean isCancelled = Thread.interrupted();
     String name = Names.ofSql(sqlName);
@@ -175,7 +178,7 @@ final class TableWriter {
     return body;
   }
 
-  /** Asks the API server whether it would take a change that {@link #replace} makes; nothing is changed. */
+  /** Asks the API server whether it would accept a change by {@link #replace}, without making it. */
   void validate(String namespace, String name, JsonNode object, ObjectNode patch) {
     if (!patch.isEmpty()) {
       String what = what(namespace, name);
@@ -183,7 +186,7 @@ final class TableWriter {
     }
   }
 
-  /** Takes back what of a change may be taken back, see {@link TableChanges#undo}. */
+  /** Undoes the parts of a change that may be undone, see {@link TableChanges#undo}. */
   void undo(String namespace, String name, Changed changed) {
     for (int attempt = 1;; attempt++) {
       Optional<JsonNode> object = read(namespace, name)
@@ -210,7 +213,7 @@ final class TableWriter {
    * Drops a table, whose files stay in the recycle bin for a while. A table that is gone is no error: this request may have
    * dropped it before its first answer was lost. After a lost answer the table is read again.
    *
-   * @param uid of the table that is meant; another one of the name stays
+   * @param uid of the table to drop; another table of that name stays
    */
   void delete(String namespace, String name, String uid) {
     ObjectNode options = JSON.createObjectNode().put("apiVersion", "v1").put("kind", "DeleteOptions");

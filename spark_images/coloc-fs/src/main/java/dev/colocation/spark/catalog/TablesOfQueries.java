@@ -31,9 +31,9 @@ import scala.Product;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Options of writes that make their table: {@code saveAsTable}, {@code writeTo(t).create()}, {@code replace()} and
- * {@code createOrReplace()}. Properties of the table go to its definition. To Spark, {@code saveAsTable} with mode overwrite replaces the
- * table; with options that name fewer rows it becomes an overwrite of these.
+ * Options of writes that create or replace their table: {@code saveAsTable}, {@code writeTo(t).create()}, {@code replace()} and
+ * {@code createOrReplace()}. Properties of the table become part of its definition. Spark takes {@code saveAsTable} with mode
+ * overwrite for a replacement of the table; with options that choose fewer rows it becomes an overwrite of these.
  */
 final class TablesOfQueries {
   private static final Set<TableWritePrivilege> OVERWRITE = Set.of(TableWritePrivilege.INSERT, TableWritePrivilege.DELETE);
@@ -61,7 +61,7 @@ final class TablesOfQueries {
     return replaced.isPresent() && isNarrow ? overwrite(defined, replaced.get(), name, rows, given) : defined;
   }
 
-  /** The command with the table's properties where Spark has them. */
+  /** The command with the table's properties in its table specification. */
   private static <T extends LogicalPlan & Product> LogicalPlan defined(T command, CaseInsensitiveStringMap given) {
     TableSpecBase table = spec(command);
     Map<String, String> properties = new HashMap<>(CollectionConverters.asJava(table.properties()));
@@ -104,7 +104,7 @@ final class TablesOfQueries {
         + "partitionOverwriteMode=dynamic or use insertInto; for the whole table, give option partitionOverwriteMode=static");
   }
 
-  /** An overwrite of some rows, by the names of columns as in all of these writes. It keeps the table's definition. */
+  /** An overwrite of some rows, matched by names of columns as in all of these writes. It keeps the table's definition. */
   private static LogicalPlan overwrite(
       LogicalPlan command, ColocationTable table, ResolvedIdentifier name, ReplacedRows rows, CaseInsensitiveStringMap given) {
     requireSameLayout((V2CreateTableAsSelectPlan) command, table);
@@ -137,7 +137,7 @@ final class TablesOfQueries {
     DefiningOptions.requireSame(table, properties);
   }
 
-  /** Later versions of Spark have more parameters behind these, switches that are off. */
+  /** Later versions of Spark have more parameters after these, which are switches and stay off. */
   private static LogicalPlan byName(DataSourceV2Relation relation, Object... rest) {
     for (Method method : OverwriteByExpression.class.getMethods()) {
       if (method.getName().equals("byName")) {

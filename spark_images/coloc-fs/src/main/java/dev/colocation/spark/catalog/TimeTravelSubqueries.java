@@ -19,8 +19,8 @@ import scala.Option;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * {@code TIMESTAMP AS OF (SELECT max(committed_at) FROM lake.shop.orders.snapshots)}: the subquery is run before the query is analyzed.
- * Spark plans it itself, without its optimizer, and ends in an internal error as soon as it has a FROM.
+ * {@code TIMESTAMP AS OF (SELECT max(committed_at) FROM lake.shop.orders.snapshots)}: runs the subquery before the query is
+ * analyzed. Spark would plan it without its optimizer, and fail with an internal error if it has a FROM.
  */
 public final class TimeTravelSubqueries extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(TimeTravelSubqueries.class);
@@ -53,7 +53,7 @@ public final class TimeTravelSubqueries extends Rule<LogicalPlan> {
     }
   }
 
-  /** The subquery's one value in its place. */
+  /** Replaces the subquery by its only value. */
   private static final class Answers extends AbstractPartialFunction<Expression, Expression> {
     private static final long serialVersionUID = 1L;
 
