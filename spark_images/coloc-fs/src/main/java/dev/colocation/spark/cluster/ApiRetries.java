@@ -20,7 +20,7 @@ public final class ApiRetries {
   private static final Duration READING_ROLES = Duration.ofSeconds(5);
   private static final int FIRST_SERVER_ERROR = 500;
   private static final int TOO_MANY_REQUESTS = 429;
-  private static final Set<Integer> PASSING =
+  private static final Set<Integer> TRANSIENT =
       Set.of(KubernetesApi.NO_ANSWER, HttpURLConnection.HTTP_CLIENT_TIMEOUT, TOO_MANY_REQUESTS);
 
   private static final KubernetesApi.Answer NOT_READY = new KubernetesApi.Answer(
@@ -36,7 +36,7 @@ public final class ApiRetries {
     Duration pause = FIRST_PAUSE;
     while (true) {
       KubernetesApi.Answer answer = ask.get();
-      if (!isPassing(answer) || Thread.currentThread().isInterrupted() || timer.nanos() >= deadline || !timer.sleep(pause)) {
+      if (!isTransient(answer) || Thread.currentThread().isInterrupted() || timer.nanos() >= deadline || !timer.sleep(pause)) {
         return answer;
       }
       Duration twice = pause.multipliedBy(2);
@@ -61,7 +61,7 @@ public final class ApiRetries {
         return answer;
       }
       KubernetesApi.Answer ready = readiness.get();
-      if (isPassing(ready)) {
+      if (isTransient(ready)) {
         return NOT_READY;
       }
       if (!isRefusal(ready)) {
@@ -78,7 +78,7 @@ public final class ApiRetries {
   }
 
   /** Whether the same request may be answered otherwise in a while: no answer, too many requests, a server's error. */
-  static boolean isPassing(KubernetesApi.Answer answer) {
-    return PASSING.contains(answer.status()) || answer.status() >= FIRST_SERVER_ERROR;
+  static boolean isTransient(KubernetesApi.Answer answer) {
+    return TRANSIENT.contains(answer.status()) || answer.status() >= FIRST_SERVER_ERROR;
   }
 }

@@ -12,7 +12,6 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 
 /** Reads tables, groups and agents' addresses from the API server, and sets a table's snapshot there by a compare-and-set. */
 public final class Cluster {
@@ -28,9 +27,6 @@ public final class Cluster {
     KubernetesApi.Answer sendOnce(String method, String path, JsonNode body);
   }
 
-  private static final int FIRST_SERVER_ERROR = 500;
-  /** Request timeout, too many requests: transient, like server errors. */
-  private static final Set<Integer> PASSING = Set.of(408, 429);
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final Cluster.Requests api;
@@ -134,26 +130,16 @@ public final class Cluster {
   }
 
   private static JsonNode checked(String what, KubernetesApi.Answer answer) throws NoAnswer {
-    int status = answer.status();
-    String said = answer.body().path("message").asText();
     if (answer.isSuccess()) {
       return answer.body();
     }
-    if (status == KubernetesApi.NO_ANSWER || status >= FIRST_SERVER_ERROR || PASSING.contains(status)) {
-      throw new NoAnswer(what + ": the API server answered " + (status == KubernetesApi.NO_ANSWER ? "nothing" : status)
-          + ": " + said);
+    if (ApiRetries.isTransient(answer)) {
+      throw new NoAnswer(KubernetesApi.refusal(what, answer));
     }
-    if (status == HttpURLConnection.HTTP_NOT_FOUND) {
+    if (answer.status() == HttpURLConnection.HTTP_NOT_FOUND) {
       throw new NotThere(what + " does not exist");
     }
-    if (status == HttpURLConnection.HTTP_UNAUTHORIZED) {
-      throw new WriteException(what + KubernetesApi.TOKEN_REFUSED);
-    }
-    if (status == HttpURLConnection.HTTP_FORBIDDEN) {
-      throw new WriteException(what + ": this account may not see or change it; ask for ClusterRole colocation-user in that "
-          + "namespace (colocation-view is enough for a group of another one)");
-    }
-    throw new WriteException(what + ": the API server answered " + status + ": " + said);
+    throw new WriteException(KubernetesApi.refusal(what, answer));
   }
 
   private static String what(String kind, String namespace, String name) {

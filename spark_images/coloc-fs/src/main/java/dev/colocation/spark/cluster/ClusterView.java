@@ -128,7 +128,7 @@ public final class ClusterView {
   /** Names of a namespace's tables in SQL, sorted. */
   public List<String> tables(String namespace) {
     return api.metadata("tables of namespace " + namespace, KubernetesApi.collection(namespace, KubernetesApi.TABLES))
-        .orElseThrow(() -> KubernetesApi.forbidden("tables of namespace " + namespace))
+        .orElseThrow(() -> new ColocationException("tables of namespace " + namespace + KubernetesApi.FORBIDDEN).unchecked())
         .stream().map(ColocatedTable::sqlName).sorted().toList();
   }
 

@@ -41,8 +41,12 @@ public final class KubernetesApi implements Cluster.Requests {
   /** Instead of a status: no answer came, so it is unknown whether the request was carried out. */
   public static final int NO_ANSWER = 0;
   /** The message for a 401, after the name of the requested object. */
-  public static final String TOKEN_REFUSED = ": the API server does not accept this application's token (401): it has expired, or "
+  private static final String TOKEN_REFUSED = ": the API server does not accept this application's token (401): it has expired, or "
       + "the pod it was made for is not known, as after a restore of etcd; start the application again";
+
+  /** The message for a 403, after the name of the requested object. */
+  static final String FORBIDDEN = ": this account may not see or change it; ask for ClusterRole colocation-user in "
+      + "that namespace, for changes colocation-edit (colocation-view is enough for a group of another one)";
 
   private static final int REQUEST_SECONDS = 30;
   private static final String TOO_LATE = "no answer within " + REQUEST_SECONDS + " s";
@@ -124,19 +128,17 @@ public final class KubernetesApi implements Cluster.Requests {
     if (answer.isSuccess()) {
       return answer.body();
     }
-    if (answer.status() == HttpURLConnection.HTTP_FORBIDDEN) {
-      throw forbidden(what);
-    }
-    if (answer.status() == HttpURLConnection.HTTP_UNAUTHORIZED) {
-      throw new ColocationException(what + TOKEN_REFUSED).unchecked();
-    }
-    String said = answer.body().path("message").asText();
-    throw new ColocationException(what + ": the API server answered " + answer.status() + ": " + said).unchecked();
+    throw new ColocationException(refusal(what, answer)).unchecked();
   }
 
-  static RuntimeException forbidden(String what) {
-    return new ColocationException(what + ": this account may not see or change it; ask for ClusterRole colocation-user in "
-        + "that namespace, for changes colocation-edit (colocation-view is enough for a group of another one)").unchecked();
+  /** The error message for an answer that refuses a request. */
+  static String refusal(String what, Answer answer) {
+    return what + switch (answer.status()) {
+      case HttpURLConnection.HTTP_UNAUTHORIZED -> TOKEN_REFUSED;
+      case HttpURLConnection.HTTP_FORBIDDEN -> FORBIDDEN;
+      default -> ": the API server answered " + (answer.status() == NO_ANSWER ? "nothing" : answer.status()) + ": "
+          + answer.body().path("message").asText();
+    };
   }
 
   /** The metadata of all objects of a collection, page by page; empty when this account may not list them. */
@@ -185,7 +187,7 @@ public final class KubernetesApi implements Cluster.Requests {
     HttpClient by = isRead ? clientWithoutRetries : client;
     Supplier<Answer> ask = () -> confirmed(() -> exchanged(by, method, path, body, accepted));
     Answer answer = isRead ? ApiRetries.read(ask, Timer.REAL) : ask.get();
-    if (answer.status() == NO_ANSWER || isRead && ApiRetries.isPassing(answer)) {
+    if (answer.status() == NO_ANSWER || isRead && ApiRetries.isTransient(answer)) {
       String came = answer.status() == NO_ANSWER ? " gave no answer: " : " answered " + answer.status() + ": ";
       String cure = isRead ? "asked for " + ApiRetries.LONGEST.toSeconds() + " s; repeat it when the API server is back"
           : "it may have been done: look before you repeat it";
