@@ -40,8 +40,8 @@ import org.apache.hadoop.util.Progressable;
 /**
  * Tables of colocation groups as files: {@code coloc://<namespace>/<table>-<uid8>/<manifest sha256>/data/…}, read only.
  *
- * <p>The manifest lists all files. {@link #open} reads the replica on this node's disk if there is one, else
- * another node's, so no query fails because of where a task runs; it is only slower.
+ * <p>The manifest lists all files. {@link #open} reads the replica on this node's disk if there is one, else another node's, so a
+ * task can run on any node; it is only slower.
  */
 public final class ColocFileSystem extends FileSystem {
   private static final long BLOCK_BYTES = 128L << 20;
@@ -88,11 +88,12 @@ public final class ColocFileSystem extends FileSystem {
   }
 
   /**
-   * Where the file can be read: this node's disk if it holds the whole file, the bucket's nodes (this one first, those that
-   * failed lately after the others), then all other nodes, since a bucket may have moved after the query was planned, and
-   * last those that were not ready when the operator wrote last.
+   * The replicas of a file, in the order in which they are read: this node's disk if it holds the whole file, the bucket's nodes
+   * (this one first, those that failed lately after the others), then all other nodes, since a bucket may have moved after the
+   * query was planned, and last those that the operator last reported not ready.
    *
-   * <p>An executor sees its own namespace's files on the disk. Of other namespaces it asks agents, which ask who it is.
+   * <p>An executor sees its own namespace's files on the disk. Files of other namespaces it reads from agents, which authenticate
+   * it.
    */
   private List<Replica> replicas(ColocPath location, Manifest.File file) throws IOException {
     List<Replica> replicas = new ArrayList<>();

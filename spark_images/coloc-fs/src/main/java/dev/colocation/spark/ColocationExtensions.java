@@ -26,15 +26,15 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
 /**
- * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
+ * Adds the rules for colocated tables to a session ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link ChangesAsFiles}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
  * ColumnsLeftOut}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link
- * NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when
- * it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to
- * be executed. Where Spark is not as it was, each leaves plans as they are.
+ * NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows}
+ * when it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its
+ * plan is to be executed. On an unknown Spark, each leaves plans as they are.
  *
- * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per stage) and
- * without it, after Spark has settled distributions and sorts and before it generates code.
+ * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per
+ * stage) and without it, after Spark has settled distributions and sorts and before it generates code.
  */
 public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override

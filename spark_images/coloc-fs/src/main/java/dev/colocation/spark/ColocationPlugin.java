@@ -58,7 +58,7 @@ public final class ColocationPlugin implements SparkPlugin {
     }
   }
 
-  /** Asks rather than sends: the driver has the counts before it hears that the task has ended. */
+  /** Asks and waits for the answer, so that the driver has the counts before it sees the end of the task. */
   private static final class Executor implements ExecutorPlugin {
     private static final Logger LOG = LoggerFactory.getLogger(ColocationPlugin.class);
 

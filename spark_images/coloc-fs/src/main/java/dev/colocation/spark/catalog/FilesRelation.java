@@ -45,8 +45,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * A table's files as a relation like that of Spark's own file tables: {@code CREATE TABLE … USING parquet PARTITIONED BY … CLUSTERED BY …
- * SORTED BY … INTO n BUCKETS} at the snapshot's location, without a table in any catalog.
+ * A table's files as a relation like that of Spark's own file tables: {@code CREATE TABLE … USING parquet PARTITIONED BY …
+ * CLUSTERED BY … SORTED BY … INTO n BUCKETS} at the snapshot's location, without a table in any catalog.
  */
 final class FilesRelation {
   private FilesRelation() {}

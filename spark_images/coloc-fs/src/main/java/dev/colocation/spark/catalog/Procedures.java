@@ -41,9 +41,9 @@ import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Operations without a statement in SQL: {@code CALL <catalog>.system.compact(table => 'shop.orders')} and the like. Tables are named as in
- * statements, without the catalog; partitions as an array of maps from columns to values as texts ({@link GivenValue}), which may
- * leave out columns.
+ * Operations without a statement in SQL: {@code CALL <catalog>.system.compact(table => 'shop.orders')} and the like. Tables are
+ * named as in statements, without the catalog; partitions as an array of maps from columns to values as texts ({@link
+ * GivenValue}), which may leave out columns.
  */
 final class Procedures {
   private static final String SCHEMA = "system";

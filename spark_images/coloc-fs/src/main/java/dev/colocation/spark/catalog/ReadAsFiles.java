@@ -40,8 +40,8 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
   }
 
   /**
-   * A table that loses rows is none that is read: Spark would pad the values of its CHAR columns by a projection, which it then takes
-   * for no table. What the condition compares them with is padded all the same.
+   * A table that loses rows is none that is read: Spark would pad the values of its CHAR columns by a projection, which it then
+   * takes for no table. What the condition compares them with is padded all the same.
    */
   private static LogicalPlan changed(DeleteFromTable delete) {
     return delete.withNewChildren(FilesRelation.sequence(List.of(delete.table().transformUp(new WithoutLengths()))));

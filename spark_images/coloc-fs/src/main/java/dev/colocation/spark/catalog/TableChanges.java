@@ -56,7 +56,8 @@ final class TableChanges {
   }
 
   /**
-   * Refuses a new NOT NULL column for a table with rows, which would hold NULL in it. The operator refuses it, too, in terms of the spec.
+   * Refuses a new NOT NULL column for a table with rows, which would hold NULL in it. The operator refuses it, too, in terms of
+   * the spec.
    *
    * @throws ColocationException (unchecked)
    */

@@ -86,8 +86,8 @@ final class TablesOfQueries {
   }
 
   /**
-   * Whether this may be {@code saveAsTable}, in a session whose overwrites replace the partitions that rows are in. A statement in SQL,
-   * and {@code writeTo(t).createOrReplace()} without a format, always replace the table.
+   * Whether this may be {@code saveAsTable}, in a session whose overwrites replace the partitions that rows are in. A statement
+   * in SQL, and {@code writeTo(t).createOrReplace()} without a format, always replace the table.
    */
   private static boolean isInDoubt(LogicalPlan command, ReplacedRows rows) {
     return rows.isDynamic().isEmpty() && command.origin().sqlText().isEmpty() && spec(command).provider().isDefined()

@@ -74,8 +74,8 @@ public final class AgentAddresses {
   }
 
   /**
-   * The agent's addresses: the session's, then the file's if that is another one. Those that may not be
-   * asked are left out while one may.
+   * The agent's addresses: the session's, then the file's if that is another one. Addresses that are not allowed are left out as
+   * long as one is allowed.
    */
   List<String> of(String node, String planned) {
     String now = current().getOrDefault(node, planned);
@@ -113,7 +113,7 @@ public final class AgentAddresses {
       return node;
     }
 
-    /** Where the next request goes: an address that did not fail lately, else one after the other. */
+    /** The address for the next request: one that did not fail recently, else one after the other. */
     String url() {
       List<String> urls = known.of(node, planned);
       return urls.stream()
@@ -126,7 +126,7 @@ public final class AgentAddresses {
       return isReady;
     }
 
-    /** Whether it had failed lately when this was made: agents are sorted by it, while other tasks go on learning. */
+    /** Whether it had recently failed when this object was created; a fixed value, since agents are sorted by it. */
     public boolean failedLately() {
       return failedLately;
     }

@@ -27,8 +27,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Requests of writers to one node's agent, at its current address. Every request may be repeated, and is, until its retry
- * time has passed: agents restart whenever they are upgraded. Safe to share between threads.
+ * Requests of writers to one node's agent, at its current address. Every request can be repeated, and is repeated until its retry
+ * time has passed, since agents restart when they are upgraded. Safe to share between threads.
  */
 public final class AgentClient {
   private static final Duration STILL = Duration.ofSeconds(60);
@@ -88,14 +88,14 @@ public final class AgentClient {
   }
 
   /**
-   * @param node the agent's: its certificate has to name it
+   * @param node the agent's node, which its certificate has to name
    * @param planned its URL when the driver looked
    */
   public AgentClient(String node, String planned, Path tokenFile, Path authorityFile) {
     this(node, planned, tokenFile, authorityFile, STILL);
   }
 
-  /** @param still how long nothing may move */
+  /** @param still how long a transfer may make no progress */
   AgentClient(String node, String planned, Path tokenFile, Path authorityFile, Duration still) {
     http = AgentHttp.shared(tokenFile, authorityFile);
     addresses = AgentAddresses.shared(authorityFile);
@@ -115,7 +115,7 @@ public final class AgentClient {
     put(folder, path, transfer -> transfer.bodyOf(content), sha256, retry);
   }
 
-  /** The same with bytes. */
+  /** Publishes bytes instead of a file. */
   public void putBytes(Folder folder, String path, byte[] content, String sha256, Duration retry) throws IOException {
     put(folder, path, transfer -> BodyPublishers.ofByteArray(content), sha256, retry);
   }
@@ -138,7 +138,7 @@ public final class AgentClient {
     }
   }
 
-  /** What the agent holds of a manifest: a TableReport of the agents' API. */
+  /** The agent's report on a manifest: a TableReport of the agents' API. */
   public JsonNode verify(Folder folder, String manifest, Duration retry) throws IOException {
     byte[] question = JSON.writeValueAsBytes(Map.of("manifest", manifest, "deep", false));
     Body body = transfer -> BodyPublishers.ofByteArray(question);
@@ -184,7 +184,7 @@ public final class AgentClient {
     }
   }
 
-  /** An answer in memory, which may not be of any size. */
+  /** An answer in memory, of limited size. */
   private static final class Small extends ByteArrayOutputStream {
     @Override
     public void write(byte[] bytes, int start, int length) {

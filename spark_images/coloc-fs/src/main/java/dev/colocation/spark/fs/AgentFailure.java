@@ -15,7 +15,7 @@ public final class AgentFailure extends IOException {
   private static final int NO_ANSWER = 0;
   private static final int HTTP_OK = 200;
   private static final int NOT_AUTHORIZED = 401;
-  /** What another attempt may change: the agent starts or stops, or its address is another one by now. */
+  /** Statuses that may pass: the agent starts or stops, or its address has changed. */
   private static final Set<Integer> PASSING = Set.of(NO_ANSWER, 421, 429, 502, 503, 504);
   private static final int SHOWN_CHARACTERS = 200;
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -39,12 +39,12 @@ public final class AgentFailure extends IOException {
     return new AgentFailure(NOT_AUTHORIZED, why, Duration.ZERO, cause);
   }
 
-  /** What came is not what was asked for, or goes nowhere where it may go. */
+  /** The answer is not what was requested, or redirects to where requests may not go. */
   static AgentFailure unusable(String why) {
     return new AgentFailure(HTTP_OK, why, Duration.ZERO, null);
   }
 
-  /** Of an answer with a status that was not asked for; a body that is not an agent's JSON is quoted as it is. */
+  /** The failure for an answer with an unexpected status; a body that is not an agent's JSON is quoted. */
   static AgentFailure refused(int status, byte[] body, Duration retryAfter) {
     JsonNode content = parsed(body);
     String reason = content.path("error").asText("Http" + status);

@@ -33,11 +33,11 @@ import javax.net.ssl.SNIHostName;
 import javax.net.ssl.SSLParameters;
 
 /**
- * Asks node agents over HTTPS; see docs/reference/agent-api.md. One instance per credentials in a JVM, so that all
+ * Sends requests to node agents over HTTPS; see docs/reference/agent-api.md. One instance per credentials in a JVM, so that all
  * tasks of an executor share connections.
  */
 public final class AgentHttp {
-  /** Longer reads are several requests, so that a time limit per request means a least speed. */
+  /** Longer reads are several requests, so that a time limit per request is a minimum speed. */
   static final int MAX_REQUEST_BYTES = 8 << 20;
 
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -45,13 +45,13 @@ public final class AgentHttp {
   private static final int PARTIAL_CONTENT = 206;
   private static final int STILL_CHECKED_MILLIS = 1000;
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(5);
-  /** Of all clients; without it each would have threads of its own for what answers bring. */
+  /** Shared by all clients, each of which would otherwise have threads of its own for answers. */
   private static final ExecutorService WORKERS = Executors.newCachedThreadPool(AgentHttp::newThread);
   private static final Map<Key, AgentHttp> SHARED = new ConcurrentHashMap<>();
 
   private record Key(Path tokenFile, Path authorityFile) {}
 
-  /** Whether a transfer is given up of which nothing has moved for so long; asked every second. */
+  /** Whether a transfer is given up after this time without progress; called every second. */
   interface Stillness {
     boolean isTooLong(Duration still) throws IOException;
   }
@@ -59,7 +59,7 @@ public final class AgentHttp {
   private final RenewedFile<String> token;
   private final RenewedFile<Clients> clients;
 
-  /** A client for each node's agent, which asks for that node's certificate and takes no other. */
+  /** A client for each node's agent, which accepts only that node's certificate. */
   private record Clients(byte[] authority, Map<String, HttpClient> byNode) {
     Clients(byte[] authority) {
       this(authority, new ConcurrentHashMap<>());
@@ -159,9 +159,9 @@ public final class AgentHttp {
   }
 
   /**
-   * Has the agent read one of its files and compare it with what was written.
+   * Lets the agent read one of its files and compare it with its digest.
    *
-   * @return whether it is damaged; then the agent does not give it any more
+   * @return whether it is damaged; then the agent no longer serves it
    * @throws AgentRefused when the agent did not check, such as when many checks wait
    */
   boolean checkForDamage(String node, String url, ColocPath file, Duration timeout) throws IOException {
@@ -260,7 +260,7 @@ public final class AgentHttp {
     }
   }
 
-  /** Whether an agent may be asked at an address. An editor of a group's ConfigMap can write any; TLS shows who listens. */
+  /** Whether requests may go to an address. An editor of a group's ConfigMap can write any; TLS shows who listens. */
   static boolean isAllowed(String address) {
     return address.startsWith("https://");
   }

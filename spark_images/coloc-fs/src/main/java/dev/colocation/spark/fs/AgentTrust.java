@@ -21,8 +21,7 @@ import javax.net.ssl.X509TrustManager;
 /**
  * Trusts a certificate that the agents' CA signed for one node's agent: for the DNS name {@code <node>.colocation-agent}.
  *
- * <p>Agents are dialled by IP, which is given to others in time; so the node's name is verified here, whatever the
- * address was.
+ * <p>Agents are reached by IP addresses, which may later belong to other pods, so the node's name is verified, not the address.
  */
 final class AgentTrust extends X509ExtendedTrustManager {
   private static final String DOMAIN = "colocation-agent";
@@ -36,7 +35,7 @@ final class AgentTrust extends X509ExtendedTrustManager {
     this.serverName = serverName;
   }
 
-  /** The DNS name in the certificate of a node's agent, by which the agent is asked for it, too. */
+  /** The DNS name in the certificate of a node's agent, also sent as the server name. */
   static String serverName(String node) {
     return node + "." + DOMAIN;
   }

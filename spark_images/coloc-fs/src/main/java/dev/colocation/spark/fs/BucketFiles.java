@@ -18,7 +18,7 @@ import java.util.regex.Pattern;
  * in joins silently.
  */
 final class BucketFiles {
-  /** Gets each file in the order of paths. */
+  /** Receives each file, in the order of paths. */
   public interface Visitor {
     void visit(String path, Manifest.File file);
   }
@@ -49,7 +49,7 @@ final class BucketFiles {
     return index < 0 ? null : new Manifest.File(bytes[index], bucket);
   }
 
-  /** The files whose paths begin so. */
+  /** The files whose paths begin with a prefix. */
   void visit(String prefix, Visitor visitor) {
     int found = Arrays.binarySearch(paths, prefix);
     for (int index = found < 0 ? -found - 1 : found; index < paths.length && paths[index].startsWith(prefix); index++) {
@@ -57,7 +57,7 @@ final class BucketFiles {
     }
   }
 
-  /** The bucket that Spark reads from a file's name; -1 when it reads none. */
+  /** The bucket that Spark reads from a file's name; -1 when the name has none. */
   static int ofName(String path) {
     String text = textOfName(path);
     return text.isEmpty() ? -1 : Integer.parseInt(text);
@@ -74,7 +74,7 @@ final class BucketFiles {
     return "00000".substring(Math.min(digits.length(), 5)) + digits;
   }
 
-  /** Reads a JSON array of files, all of which have one place to go: their bucket's. */
+  /** Reads a JSON array of files into their buckets. */
   static void read(JsonParser json, Builders builders) throws IOException {
     require(json, JsonToken.START_ARRAY, "the list of files");
     while (json.nextToken() != JsonToken.END_ARRAY) {
@@ -141,7 +141,7 @@ final class BucketFiles {
     }
 
     /**
-     * All of them; index = bucket.
+     * All files; index = bucket.
      *
      * @throws IOException when there is a file of a bucket that the table does not have
      */

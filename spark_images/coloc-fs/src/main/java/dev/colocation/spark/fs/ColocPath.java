@@ -15,7 +15,7 @@ import scala.collection.immutable.Seq;
  * @param namespace the Kubernetes namespace
  * @param directory the table's folder, {@code <table>-<uid8>}
  * @param manifest the manifest's SHA-256, 64 hex digits, or {@link Manifest#NOTHING}
- * @param relative what follows, without a leading slash: empty, {@code data} or {@code data/…}
+ * @param relative the rest, without a leading slash: empty, {@code data} or {@code data/…}
  */
 public record ColocPath(String namespace, String directory, String manifest, String relative) {
   public static final String SCHEME = "coloc";
@@ -23,7 +23,7 @@ public record ColocPath(String namespace, String directory, String manifest, Str
   private static final Pattern SHA256 = Pattern.compile("[0-9a-f]{64}|" + Manifest.NOTHING);
 
   /**
-   * Takes a location apart.
+   * Parses a location.
    *
    * @throws InvalidPathException when it is not of the form above
    */
@@ -42,7 +42,7 @@ public record ColocPath(String namespace, String directory, String manifest, Str
     return new ColocPath(uri.getAuthority(), parts[1], parts[2], parts.length > 3 ? parts[3] : "");
   }
 
-  /** Whether a relation is one table's snapshot, and nothing else. */
+  /** Whether a relation consists of one table's snapshot only. */
   public static boolean isRootOf(HadoopFsRelation relation) {
     Seq<Path> roots = relation.location().rootPaths();
     return roots.size() == 1 && SCHEME.equals(roots.head().toUri().getScheme());

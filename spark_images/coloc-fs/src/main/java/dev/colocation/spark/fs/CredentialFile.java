@@ -11,8 +11,9 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkEnv;
 
 /**
- * A file by which an application and its agents know each other. Only the application's configuration names the file.
- * Sessions do not: those of a Thrift or Spark Connect server are anyone's, who could have any token of the driver sent.
+ * A file by which an application and the agents authenticate each other. Only the application's configuration names the file.
+ * Sessions cannot name it: any user has a session on a Thrift or Spark Connect server, and could have any file of the driver sent
+ * as a token.
  */
 public enum CredentialFile {
   TOKEN("spark.colocation.tokenFile", Settings.TOKEN_FILE, Settings.DEFAULT_TOKEN_FILE),
@@ -30,12 +31,12 @@ public enum CredentialFile {
     this.usual = usual;
   }
 
-  /** What users call it. */
+  /** The setting for users. */
   public String key() {
     return key;
   }
 
-  /** What the file system calls it. */
+  /** The option of the file system. */
   public String option() {
     return option;
   }

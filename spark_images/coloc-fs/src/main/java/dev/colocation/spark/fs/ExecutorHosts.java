@@ -23,7 +23,7 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Which hosts run executors on a node, as of now. Lives on the driver.
+ * The hosts of running executors, by node; on the driver.
  *
  * <p>An executor's host is its pod's IP, a replica's place is a node's name; the executor's attribute {@value #NODE_NAME}
  * ties them together. There are two sources, since Spark drops events when a listener's queue is full: a listener with a queue
@@ -47,7 +47,7 @@ public final class ExecutorHosts extends SparkListener {
   private WeakReference<SparkContext> followed = new WeakReference<>(null);
   private final Set<String> groupsWarnedOf = new HashSet<>();
   private final Map<String, Executor> executors = new TreeMap<>();
-  /** Replaced as a whole, since each file of each query asks. */
+  /** Replaced as a whole, since it is read for each file of each query. */
   private volatile Map<String, List<String>> hostsByNode = Map.of();
 
   /** Tracks the application's executors: those that run now, and each one that starts or ends later. */
@@ -72,7 +72,7 @@ public final class ExecutorHosts extends SparkListener {
 
   /**
    * Where a bucket's tasks should run: on one executor of each of its nodes, then on a second one of each, until there are
-   * as many hosts as Spark takes. A node's buckets take its executors in turn, so that all of them are wanted equally.
+   * as many hosts as Spark takes. A node's buckets take its executors in turn, so that all of them are used equally.
    *
    * @return empty when there are no executors on the bucket's nodes
    */
@@ -116,7 +116,7 @@ public final class ExecutorHosts extends SparkListener {
     refresh();
   }
 
-  /** Once for each group: without hosts, tasks run anywhere and read over the network what plans call colocated. */
+  /** Warns once for each group: without hosts, tasks run on any node and read colocated data over the network. */
   private synchronized void warn(Settings.Group group, List<String> nodes) {
     SparkContext context = followed.get();
     if (context == null || context.isLocal() || !groupsWarnedOf.add(group.name())) {

@@ -13,16 +13,16 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * One snapshot of one table: how its files are, and which there are; see {@code model/table_manifest.py}.
+ * One snapshot of one table: the layout and the list of its files; see {@code model/table_manifest.py}.
  *
- * <p>One of few files (format 1) is in memory as a whole. Of one of many (format 2, {@link ManifestFrames}) only the header
- * is, and the files of the buckets that were requested.
+ * <p>A manifest of few files (format 1) is in memory as a whole. Of one with many files (format 2, {@link ManifestFrames}) the
+ * header is in memory, and the files of requested buckets.
  */
 public final class Manifest {
   /** One immutable file: its length in bytes and its bucket. */
   public record File(long bytes, int bucket) {}
 
-  /** A column; {@code storedAs}: of a renamed one its first name, which files keep; empty = name. */
+  /** A column; {@code storedAs}: a renamed column's first name, which files keep; empty = name. */
   public record Column(String name, String type, boolean nullable, String storedAs) {
     /** The column's name in the files. */
     public String storedName() {
@@ -33,7 +33,7 @@ public final class Manifest {
   /** In locations, in place of the digest, for a table without snapshots. */
   public static final String NOTHING = "nothing";
 
-  /** A data file's row groups have at most so many bytes; who reads a file holds one of them. */
+  /** The largest size of a data file's row groups; a reader has one of them in memory. */
   public static final long ROW_GROUP_BYTES = 128L << 20;
 
   public static final Manifest EMPTY = new Manifest(new ObjectMapper().createObjectNode(), new BucketFiles[0]);
@@ -99,12 +99,12 @@ public final class Manifest {
     return buckets;
   }
 
-  /** CHAR columns, by their names in files, of which every value has so many characters; of others that is not known. */
+  /** CHAR columns, by their names in files, all values of which are padded to this length; unknown for other columns. */
   public Map<String, Integer> padded() {
     return padded;
   }
 
-  /** The columns by which the rows of each file are sorted, ascending with NULL first; empty when that is not known. */
+  /** The columns by which the rows of each file are sorted, ascending with NULL first; empty when it is unknown. */
   public List<String> sortedBy() {
     return sortedBy;
   }
@@ -143,8 +143,8 @@ public final class Manifest {
   }
 
   /**
-   * A manifest of format 1 as stored: zstd-compressed JSON whose SHA-256 was checked. Read piece by piece: the text is many
-   * times as long as what is kept.
+   * A manifest of format 1 as stored: zstd-compressed JSON whose SHA-256 was checked. It is parsed as a stream, since the text is
+   * much longer than the result.
    *
    * @throws IOException when it is of a newer format, or names a file in a wrong bucket
    */

@@ -17,7 +17,7 @@ import java.util.TreeMap;
 
 /** Stores manifests; the same as {@code encode_manifest} in {@code model/table_manifest.py}. */
 public final class ManifestEncoder {
-  /** Format 2 is written from so many files on; below, the whole manifest is read quickly, and all releases know format 1. */
+  /** Format 2 is written from this number of files; smaller manifests are read quickly as a whole, and all releases read format 1. */
   public static final int FRAMED_FROM_FILES = 10_000;
 
   private static final int LEVEL = 9;
@@ -32,10 +32,10 @@ public final class ManifestEncoder {
   public record Stored(String sha256, byte[] content) {}
 
   /**
-   * Stores a manifest in the format that pays for so many files.
+   * Stores a manifest in the format for its number of files.
    *
-   * @param manifest as format 1 has it, with {@code files}; its {@code formatVersion} does not matter
-   * @param newestFormat that all readers know: an agent of an older release leaves newer ones alone
+   * @param manifest in format 1, with {@code files}; its {@code formatVersion} does not matter
+   * @param newestFormat that all readers know; agents of older releases do not read newer ones
    */
   public static Stored encode(ObjectNode manifest, int newestFormat) throws IOException {
     JsonNode files = manifest.path("files");
@@ -51,7 +51,7 @@ public final class ManifestEncoder {
     return new Stored(HexFormat.of().formatHex(ManifestFrames.digest(content)), content);
   }
 
-  /** Format 2, however few files there are. */
+  /** Encodes in format 2, whatever the number of files. */
   static byte[] framed(ObjectNode manifest) throws IOException {
     Map<Integer, List<JsonNode>> byBucket = new TreeMap<>();
     for (JsonNode file : manifest.path("files")) {

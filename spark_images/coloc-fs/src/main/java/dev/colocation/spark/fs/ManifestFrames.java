@@ -20,7 +20,7 @@ import java.util.HexFormat;
  * see {@code model/table_manifest.py}. The header has the digest of each bucket's frame, so that one can be read without the
  * others.
  *
- * <p>Files of buckets stay in memory as long as there is room; what is dropped can be read again.
+ * <p>Files of buckets are cached as long as there is room, and read again when needed.
  */
 final class ManifestFrames {
   /** Of the first frame. */
@@ -62,7 +62,7 @@ final class ManifestFrames {
     this.bytes = bytes;
   }
 
-  /** Whether a manifest begins as those of format 2 do. */
+  /** Whether a manifest is in format 2, by its beginning. */
   static boolean begins(byte[] stored) {
     return stored.length >= PREFIX_BYTES && ByteBuffer.wrap(stored).order(ByteOrder.LITTLE_ENDIAN).getInt() == MAGIC;
   }
@@ -202,7 +202,7 @@ final class ManifestFrames {
     }
   }
 
-  /** The manifest with its files, as format 1 has it. */
+  /** The manifest with its files, in format 1. */
   ObjectNode joined(ObjectNode header, byte[] stored) throws IOException {
     checkLength(stored);
     ArrayNode files = header.putArray("files");

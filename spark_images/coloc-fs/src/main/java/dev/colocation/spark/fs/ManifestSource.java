@@ -19,19 +19,19 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Where one manifest is stored: in the driver's folder, on this node's disk, at agents. A place that does not give it, or
- * gives what is not right, is followed by the next one.
+ * The places of one manifest: the driver's folder, this node's disk, agents. When a place lacks it, or has wrong content, the
+ * next one is read.
  */
 final class ManifestSource {
-  /** Makes something of what was read. */
+  /** Decodes the bytes that were read. */
   interface Decoder<T> {
     /**
-     * @throws IOException when the bytes are not what they should be; then another place is asked
+     * @throws IOException when the bytes are wrong; then another place is read
      */
     T decode(byte[] stored) throws IOException;
   }
 
-  /** What is read of one place. */
+  /** Reads from one place. */
   private interface Read {
     byte[] from(Place place) throws IOException;
   }
@@ -53,7 +53,7 @@ final class ManifestSource {
     name = path.manifest() + ".json.zst";
   }
 
-  /** Reads a range, which {@code decoder} knows to be right. */
+  /** Reads a range, which {@code decoder} verifies. */
   <T> T read(long position, int length, Decoder<T> decoder) throws IOException {
     return first(place -> place.range(position, length), decoder);
   }
@@ -70,7 +70,7 @@ final class ManifestSource {
         : place.whole();
   }
 
-  /** Refuses what does not have the digest in the manifest's name. */
+  /** Refuses content without the digest in the manifest's name. */
   void checkName(byte[] stored) throws IOException {
     String actual = HexFormat.of().formatHex(ManifestFrames.digest(stored));
     if (!actual.equals(path.manifest())) {
@@ -78,7 +78,7 @@ final class ManifestSource {
     }
   }
 
-  /** Reads all of it; it has the digest in its name. */
+  /** Reads the whole manifest, and verifies the digest in its name. */
   <T> T whole(Decoder<T> decoder) throws IOException {
     return first(Place::whole, stored -> {
       checkName(stored);
@@ -86,7 +86,7 @@ final class ManifestSource {
     });
   }
 
-  /** Of the first place that gives what is right. */
+  /** Returns the result of the first place with right content. */
   private <T> T first(Read read, Decoder<T> decoder) throws IOException {
     Map<String, String> failures = new LinkedHashMap<>();
     List<Path> local = local();

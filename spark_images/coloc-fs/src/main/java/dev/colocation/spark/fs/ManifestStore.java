@@ -11,13 +11,13 @@ import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
-/** Manifests by their digest. What was read once stays in memory for a while, since a manifest never changes. */
+/** A cache of manifests by their digest; manifests never change. */
 public final class ManifestStore {
   private static final int MAX_CACHED = 64;
   /** In all manifests that are in memory as a whole; some hundred bytes each. */
   private static final int MAX_CACHED_FILES = 400_000;
 
-  /** A manifest has one of them: the tasks of an executor start together and want the same one. */
+  /** Each manifest has one of these locks, since the tasks of an executor start together and read the same manifest. */
   private static final Object[] LOCKS = new Object[256];
   private static final Map<String, Manifest> CACHE =
       Collections.synchronizedMap(new LinkedHashMap<>(MAX_CACHED, 0.75f, true));
@@ -68,7 +68,7 @@ public final class ManifestStore {
     return get(path, settings).find(path.relative(), new ManifestSource(path, settings));
   }
 
-  /** All files of the location's manifest whose paths begin so, bucket by bucket. */
+  /** All files of the location's manifest whose paths begin with a prefix, bucket by bucket. */
   public static void visit(ColocPath path, Settings settings, String prefix, BucketFiles.Visitor visitor) throws IOException {
     get(path, settings).visit(prefix, new ManifestSource(path, settings), visitor);
   }
@@ -114,7 +114,7 @@ public final class ManifestStore {
     });
   }
 
-  /** Drops what was not used for longest, when there is too much. */
+  /** Drops the least recently used manifests when the cache is full. */
   private static void keep(String sha256, Manifest manifest) {
     synchronized (CACHE) {
       CACHE.put(sha256, manifest);

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * What all executors of this application have read, kept on the driver. Executors send their running totals, so a message
+ * Bytes and files that all executors of this application have read, on the driver. Executors send their running totals, so a message
  * that is sent twice changes nothing.
  */
 public final class ReadMetrics {
@@ -31,12 +31,12 @@ public final class ReadMetrics {
     return new long[] {sum.localBytes(), sum.remoteBytes(), sum.localFiles(), sum.remoteFiles()};
   }
 
-  /** What the tasks of this JVM have read since it started. */
+  /** Bytes and files that the tasks of this JVM have read since it started. */
   public static final class ReadCounters {
     /** The one instance of a JVM: an executor's, or the driver's in local mode. */
     public static final ReadCounters OF_THIS_JVM = new ReadCounters();
 
-    /** A picture of the counters, as sent to the driver. */
+    /** The counters' values, as sent to the driver. */
     public record Totals(long localBytes, long remoteBytes, long localFiles, long remoteFiles) implements Serializable {
       public static final Totals ZERO = new Totals(0, 0, 0, 0);
 

@@ -17,7 +17,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Collectors;
 
 /**
- * Reads one file from whichever replica answers, and goes on from the next one when that fails in the middle.
+ * Reads one file from the first replica that answers, and continues with the next one when a replica fails in the middle.
  *
  * <p>Files are immutable and of known length, so bytes from two replicas fit together.
  */
@@ -46,9 +46,9 @@ public final class ReplicaReader implements Closeable {
   }
 
   /**
-   * Fills the range from one replica or several.
+   * Reads a range from one or several replicas.
    *
-   * @throws FileNotFoundException when no node has the file any more
+   * @throws FileNotFoundException when no node has the file any longer
    */
   void readFully(long position, byte[] target, int offset, int length) throws IOException {
     int done = 0;
@@ -162,7 +162,7 @@ public final class ReplicaReader implements Closeable {
    * change; while one place is away, that is unknown.
    */
   static final class Absence {
-    /** For error messages: why files go, and what to do. */
+    /** For error messages: why files disappear, and what to do. */
     static final String CAUSE = "Its table was dropped while the query ran (`colocation recover` brings it back), or its snapshot is "
         + "older than the table's retention keeps: run the query again. If that fails too, copies were lost: see the group's "
         + "unstable buckets: kubectl get colocationgroups -o wide";
@@ -170,7 +170,7 @@ public final class ReplicaReader implements Closeable {
     private boolean isSaid;
     private boolean isDenied;
 
-    /** One more place failed to give the file. */
+    /** Adds the failure of one more place. */
     void add(IOException failure) {
       boolean isAbsent = failure instanceof NoSuchFileException || failure instanceof FileNotFoundException
           || failure instanceof AgentRefused refused && refused.isNotThere();
@@ -178,7 +178,7 @@ public final class ReplicaReader implements Closeable {
       isDenied |= !isAbsent;
     }
 
-    /** Whether all places that were asked, and at least one was, have no such file. */
+    /** Whether at least one place was read, and no place has the file. */
     boolean isCertain() {
       return isSaid && !isDenied;
     }

@@ -12,9 +12,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a repeated task reads. The attempt before may have failed because a disk gave wrong bytes: a page whose checksum
- * does not fit fails above the file system, which cannot tell which copy it was. So each copy's own agent is asked to look
- * at the file before it is read again; an agent that finds it damaged sets it aside and has it replaced.
+ * Chooses the copies for a repeated task. Its previous attempt may have failed on wrong bytes of a disk: Spark checks the pages'
+ * checksums above the file system, which does not know the failed copy. So each copy's own agent checks the file before it is
+ * read again; a damaged file is quarantined and replaced.
  */
 public final class SuspectedCopies {
   private static final Logger LOG = LoggerFactory.getLogger(SuspectedCopies.class);
@@ -29,7 +29,7 @@ public final class SuspectedCopies {
   }
 
   /**
-   * The copies in the order in which they are read: this node's first only if its agent has found it whole just now.
+   * The copies in the order in which they are read: this node's first only if its agent has just found it undamaged.
    *
    * @param copies the copy on this node's disk, if there is one, and each node's as its agent gives it
    * @param thisNode see {@link Settings#node}

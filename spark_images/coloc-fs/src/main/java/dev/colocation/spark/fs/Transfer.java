@@ -18,8 +18,8 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Flow;
 
 /**
- * Whether the bytes of a request or its answer still move: transfers of any length are cut off only when they stand still.
- * It owns the local files that are read or written meanwhile.
+ * Tracks whether the bytes of a request or its answer still move: transfers of any length are cut off only when they make no
+ * progress. It owns the local files that are read or written meanwhile.
  */
 final class Transfer implements AutoCloseable {
   private final List<Closeable> owned = new CopyOnWriteArrayList<>();
@@ -66,9 +66,9 @@ final class Transfer implements AutoCloseable {
   }
 
   /**
-   * Writes an answer's body straight into the reader's buffer, and knows how much of it arrived when the connection is cut.
+   * Writes an answer's body directly into the reader's buffer, and counts the bytes that arrived before the connection was cut.
    *
-   * <p>A late answer must not write into a buffer that was given back: after {@link #received} nothing more is taken.
+   * <p>A late answer must not write into a buffer that was given back: after {@link #received} no more bytes are accepted.
    */
   static final class RangeTarget implements BodySubscriber<String> {
     private final byte[] buffer;

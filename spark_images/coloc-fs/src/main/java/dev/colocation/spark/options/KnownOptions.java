@@ -13,11 +13,11 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * Judges the options of a statement by {@code options.json}. Spark takes any option and drops those that are not read; an option that
- * would have chosen rows must not be dropped, so what is not in the table is refused, too.
+ * Judges the options of a statement by {@code options.json}. Spark takes any option and drops those that are not read; an option
+ * that would have chosen rows must not be dropped, so what is not in the table is refused, too.
  */
 public final class KnownOptions {
-  /** Names that Spark gives itself, and takes away again. */
+  /** The prefix of names that Spark adds and removes itself. */
   private static final String OF_SPARK_ITSELF = "__";
 
   private static final int MOST_WRONG_LETTERS = 2;
@@ -69,7 +69,7 @@ public final class KnownOptions {
     return Optional.of("option '" + option.spelling(given) + "' is not taken by " + way.label() + ": " + instead);
   }
 
-  /** What to log of the options that have no effect: each with the reason. */
+  /** Log lines for options without effect, each with the reason. */
   public static List<String> withoutEffect(Way way, Collection<String> given) {
     return given.stream().sorted()
         .flatMap(name -> find(name).filter(option -> option.passed().contains(way) && !option.done().contains(way))
@@ -98,7 +98,7 @@ public final class KnownOptions {
     return name.toLowerCase(Locale.ROOT).replaceAll("[^a-z]", "");
   }
 
-  /** How many letters have to be put in, left out or changed (Levenshtein). */
+  /** The number of letters to insert, delete or change (Levenshtein). */
   private static int distance(String one, String other) {
     int[] row = new int[other.length() + 1];
     for (int column = 0; column < row.length; column++) {
@@ -117,14 +117,14 @@ public final class KnownOptions {
   }
 
   /**
-   * A line of {@code options.json}. In each way an option is done, or passes without an effect on rows, or is refused.
+   * A line of {@code options.json}. In each way an option is applied, or passes without an effect on rows, or is refused.
    *
    * @param names in any case; {@code *} at the end stands for any rest
    * @param of the projects that document it
    * @param done the ways in which it is done
-   * @param does what it does there
-   * @param passed the ways in which it may be given, and does nothing
-   * @param because why it needs to do nothing there
+   * @param does its effect there
+   * @param passed the ways in which it is accepted without effect
+   * @param because why it needs no effect there
    * @param instead what to use in the other ways; empty = the option belongs to the ways in which it is done
    */
   record KnownOption(
@@ -144,7 +144,7 @@ public final class KnownOptions {
       return names.stream().anyMatch(given::equalsIgnoreCase);
     }
 
-    /** The name as it is documented: Spark hands some options on in small letters. */
+    /** The name as documented, since Spark passes some options in lower case. */
     String spelling(String given) {
       return names.stream().filter(given::equalsIgnoreCase).findFirst().orElse(given);
     }
@@ -156,7 +156,7 @@ public final class KnownOptions {
     }
   }
 
-  /** How a table is used by a statement that has options. */
+  /** The way in which a statement with options uses a table. */
   public enum Way {
     READ("a read"),
     WRITE("a write"),

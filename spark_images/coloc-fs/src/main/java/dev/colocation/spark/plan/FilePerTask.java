@@ -22,9 +22,9 @@ import scala.runtime.AbstractPartialFunction;
  * tasks of several files would have files of several nodes. Scans of other tables of the application stay as they are.
  *
  * <p>How Spark packs files into tasks is a matter of the session that a relation was made in ({@code
- * FilePartition.maxSplitBytes}). So relations of ours are of a session that differs in how files are listed and packed only. It is a new
- * one and no clone, which would hold on to the session that it was cloned from: each session has one twin, which goes with
- * it.
+ * FilePartition.maxSplitBytes}). So relations of ours are of a session that differs in how files are listed and packed only. It
+ * is a new one and no clone, which would hold on to the session that it was cloned from: each session has one twin, which goes
+ * with it.
  */
 public final class FilePerTask extends Rule<LogicalPlan> {
   static final String OPEN_COST = "spark.sql.files.openCostInBytes";

@@ -32,8 +32,9 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Plans scans of tables that are bucketed by FLOAT or DOUBLE columns, so that joins and windows by these need no shuffle: Spark's own
- * plan, each bucketed scan within a {@link FractionKeysExec}, which {@link #planned} takes out again when all shuffles are settled.
+ * Plans scans of tables that are bucketed by FLOAT or DOUBLE columns, so that joins and windows by these need no shuffle: Spark's
+ * own plan, each bucketed scan within a {@link FractionKeysExec}, which {@link #planned} takes out again when all shuffles are
+ * settled.
  */
 public final class FractionKeys extends SparkStrategy {
   @Override
@@ -102,8 +103,8 @@ public final class FractionKeys extends SparkStrategy {
 
   /**
    * A bucketed scan by FLOAT or DOUBLE columns, while a query is planned. Joins and windows compare such columns as {@code
-   * normalizenanandzero(k)}; Spark does not know that rows which are distributed by {@code k} are distributed by that, too. They are:
-   * Spark's hash takes -0.0 for 0.0, and every NaN for the same one ({@code tests/spark/test_fraction_keys.py}).
+   * normalizenanandzero(k)}; Spark does not know that rows which are distributed by {@code k} are distributed by that, too. They
+   * are: Spark's hash takes -0.0 for 0.0, and every NaN for the same one ({@code tests/spark/test_fraction_keys.py}).
    */
   public static final class FractionKeysExec extends SparkPlan {
     private static final long serialVersionUID = 1L;

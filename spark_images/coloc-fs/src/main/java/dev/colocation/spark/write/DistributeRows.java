@@ -97,8 +97,8 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   }
 
   /**
-   * Checks the lengths of texts, and pads those of CHAR columns. Spark does so in most statements, but not in streams, of columns that
-   * have the type already, and with {@code spark.sql.legacy.charVarcharAsString}.
+   * Checks the lengths of texts, and pads those of CHAR columns. Spark does so in most statements, but not in streams, of columns
+   * that have the type already, and with {@code spark.sql.legacy.charVarcharAsString}.
    */
   private static LogicalPlan withLengths(LogicalPlan query, Writable table) {
     List<NamedExpression> checked = new ArrayList<>();

@@ -10,7 +10,8 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The snapshot of a table that a relation reads. After a restore of etcd another snapshot may have the same id, and another manifest.
+ * The snapshot of a table that a relation reads. After a restore of etcd another snapshot may have the same id, and another
+ * manifest.
  *
  * @param folder of the table, {@code <namespace>/<table>-<uid8>}
  * @param id 0 = before the first load

@@ -15,7 +15,8 @@ import java.util.Optional;
 /**
  * The result of a write. It can be read afterwards by the id that the write was given ({@link WriteOptions#ID}).
  *
- * @param rows written by this write, like {@code files}, {@code bytes} (one replica) and {@code partitions}; 0 when it was committed before
+ * @param rows written by this write, like {@code files}, {@code bytes} (one replica) and {@code partitions}; 0 when it was
+ * committed before
  * @param snapshotId the table's new snapshot; the previous one when nothing was committed, 0 = none
  * @param replicasMissing copies of new files that the operator has yet to make
  * @param substitutes the buckets whose copies are on other nodes meanwhile, and why
