@@ -2,7 +2,7 @@ package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.CatalogStatements;
 import dev.colocation.spark.catalog.ChangesAsFiles;
-import dev.colocation.spark.catalog.ColumnsLeftOut;
+import dev.colocation.spark.catalog.MissingColumns;
 import dev.colocation.spark.catalog.NewestInStreams;
 import dev.colocation.spark.catalog.OptionsOfReads;
 import dev.colocation.spark.catalog.OptionsOfWrites;
@@ -28,7 +28,7 @@ import scala.runtime.BoxedUnit;
 /**
  * Adds the rules for colocated tables to a session ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link ChangesAsFiles}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
- * ColumnsLeftOut}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link
+ * MissingColumns}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link
  * NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows}
  * when it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its
  * plan is to be executed. On an unknown Spark, each leaves plans as they are.
@@ -44,8 +44,8 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new OptionsOfReads()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new OptionsOfWrites()));
-    if (ColumnsLeftOut.isNeeded()) {
-      UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ColumnsLeftOut()));
+    if (MissingColumns.isNeeded()) {
+      UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new MissingColumns()));
     }
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));

@@ -26,8 +26,8 @@ import scala.collection.mutable.LinkedHashMap$;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Files of several commits. What a commit did with a file's rows, its id and its time are further partition columns: conditions on them
- * leave out files as those on the table's own do.
+ * Files of several commits. What a commit did with a file's rows, its id and its time are further partition columns: conditions
+ * on them leave out files as those on the table's own do.
  */
 final class ChangedFiles extends PartitioningAwareFileIndex {
   /** As Spark's {@code Changelog} asks for them. */

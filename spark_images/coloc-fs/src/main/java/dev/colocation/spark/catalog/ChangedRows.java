@@ -57,7 +57,8 @@ final class ChangedRows {
   }
 
   /**
-   * The rows that the commits of a range have added, with the columns that the table has at the range's end: without one, as it is now.
+   * The rows that the commits of a range have added, with the columns that the table has at the range's end: without one, as it
+   * is now.
    *
    * @param shown the table as the catalog shows it
    * @throws ColocationException (unchecked) when a commit has removed rows, or the table no longer keeps what it was before

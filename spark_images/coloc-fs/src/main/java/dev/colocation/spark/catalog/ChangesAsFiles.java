@@ -10,8 +10,9 @@ import org.slf4j.LoggerFactory;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * {@code SELECT … FROM t CHANGES FROM VERSION a TO VERSION b}, which Spark 4.2 and newer parse, and {@code spark.read.changes(t)}: puts
- * a relation over the files of these commits in the place of the clause, before Spark asks the catalog for a reader of its own.
+ * {@code SELECT … FROM t CHANGES FROM VERSION a TO VERSION b}, which Spark 4.2 and newer parse, and {@code
+ * spark.read.changes(t)}: puts a relation over the files of these commits in the place of the clause, before Spark asks the
+ * catalog for a reader of its own.
  */
 public final class ChangesAsFiles extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(ChangesAsFiles.class);
@@ -35,13 +36,13 @@ public final class ChangesAsFiles extends Rule<LogicalPlan> {
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
       return node.nodeName().equals(CHANGES) && node.productElement(0) instanceof UnresolvedRelation relation
-          && OwnNames.isOurs(relation);
+          && ColocationNames.isOurs(relation);
     }
 
     @Override
     public LogicalPlan apply(LogicalPlan node) {
       UnresolvedRelation relation = (UnresolvedRelation) node.productElement(0);
-      OwnNames.InCatalog table = OwnNames.inCatalog(relation);
+      ColocationNames.InCatalog table = ColocationNames.inCatalog(relation);
       if (relation.isStreaming()) {
         throw new ColocationException("CHANGES of " + table + " cannot be read as a stream. spark.readStream.option('"
             + StreamOptions.VERSION + "', …).table('" + table + "') gives the rows that commits append").unchecked();

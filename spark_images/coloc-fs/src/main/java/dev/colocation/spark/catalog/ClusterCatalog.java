@@ -251,7 +251,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     TableWriter writer = writer();
     try {
       ColocationTable made = created(writer, namespace, identifier, spec);
-      return new TableInTheMaking(made.loaded(), indexes, changing(), writer, columns, Optional.empty());
+      return new StagedColocationTable(made.loaded(), indexes, changing(), writer, columns, Optional.empty());
     } catch (Exception error) {
       writer.takeBack(namespace, identifier.name(), error);
       throw error;
@@ -270,9 +270,9 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     ObjectNode patch =
         TableChanges.replacement(before.path("spec"), TableDefinition.replacement(columns, partitions, properties));
     writer().validate(namespace, object, before, patch);
-    return new TableInTheMaking(
+    return new StagedColocationTable(
         table.redefined(patched(before, patch)), indexes, changing(), writer(), columns,
-        Optional.of(new TableInTheMaking.Replacement(before, patch)));
+        Optional.of(new StagedColocationTable.Replacement(before, patch)));
   }
 
   private static ColocatedTable patched(JsonNode before, ObjectNode patch) {

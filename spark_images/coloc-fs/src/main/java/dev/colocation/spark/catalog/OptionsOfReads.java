@@ -1,6 +1,5 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.options.KnownOptions;
@@ -73,7 +72,7 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
     public LogicalPlan apply(LogicalPlan node) {
       UnresolvedRelation relation = (UnresolvedRelation) relation(node);
       CaseInsensitiveStringMap given = relation.options();
-      if (!OwnNames.isOurs(relation)) {
+      if (!ColocationNames.isOurs(relation)) {
         return node;
       }
       if (node instanceof InsertIntoStatement) {

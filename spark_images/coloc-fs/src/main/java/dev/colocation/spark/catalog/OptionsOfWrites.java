@@ -62,7 +62,7 @@ public final class OptionsOfWrites extends Rule<LogicalPlan> {
           && relation.table() instanceof ColocationTable table) {
         return into(node, relation, table);
       }
-      return node instanceof V2WriteCommand ? node : TablesOfQueries.judged(node);
+      return node instanceof V2WriteCommand ? node : OptionsOfNewTables.judged(node);
     }
   }
 

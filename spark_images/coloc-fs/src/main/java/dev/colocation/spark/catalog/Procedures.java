@@ -43,7 +43,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Operations without a statement in SQL: {@code CALL <catalog>.system.compact(table => 'shop.orders')} and the like. Tables are
  * named as in statements, without the catalog; partitions as an array of maps from columns to values as texts ({@link
- * GivenValue}), which may leave out columns.
+ * PartitionValue}), which may leave out columns.
  */
 final class Procedures {
   private static final String SCHEMA = "system";
@@ -221,7 +221,7 @@ final class Procedures {
       Manifest.Column column = columns.stream().filter(name::equalsIgnoreCase).findFirst()
           .map(table.layout()::column).orElseThrow(() -> unknownColumn(name, columns));
       Object value = given.valueArray().isNullAt(index) ? "" : given.valueArray().get(index, DataTypes.StringType);
-      values.put(column.storedName(), GivenValue.text(column, value.toString(), SQLConf.get().sessionLocalTimeZone()));
+      values.put(column.storedName(), PartitionValue.text(column, value.toString(), SQLConf.get().sessionLocalTimeZone()));
     }
     if (values.isEmpty()) {
       throw unknownColumn("it names no column", columns);

@@ -41,7 +41,7 @@ public final class TimeTravelSubqueries extends Rule<LogicalPlan> {
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
       return node instanceof RelationTimeTravel travel && travel.timestamp().isDefined()
-          && travel.relation() instanceof UnresolvedRelation relation && OwnNames.isOurs(relation);
+          && travel.relation() instanceof UnresolvedRelation relation && ColocationNames.isOurs(relation);
     }
 
     @Override

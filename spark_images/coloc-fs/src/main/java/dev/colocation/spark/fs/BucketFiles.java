@@ -25,7 +25,6 @@ final class BucketFiles {
 
   static final BucketFiles NONE = new BucketFiles(0, new String[0], new long[0]);
 
-
   /** {@code org.apache.spark.sql.execution.datasources.BucketingUtils.bucketedFileName}. */
   private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d{1,9})(?:\\..*)?$");
 

@@ -82,7 +82,7 @@ public final class FileSender {
   }
 
   /** A task's files, each sent as soon as it is complete, while the next one is written. */
-  static final class FilesOnTheirWay implements Closeable {
+  static final class SendQueue implements Closeable {
     private static final int AT_ONCE = 2;
 
     private final List<List<String>> map;
@@ -98,7 +98,7 @@ public final class FileSender {
     private final AtomicLong nanoseconds = new AtomicLong();
     private long missingCopies;
 
-    FilesOnTheirWay(Destination destination) {
+    SendQueue(Destination destination) {
       map = destination.buckets();
       sender = new FileSender(destination);
     }

@@ -4,7 +4,7 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
-import dev.colocation.spark.write.FileSender.FilesOnTheirWay;
+import dev.colocation.spark.write.FileSender.SendQueue;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.ParquetFiles.LocalFile;
 import dev.colocation.spark.write.RowFields.Field;
@@ -43,7 +43,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   private final FilePlan plan;
   private final long attempt;
-  private final FilesOnTheirWay onTheirWay;
+  private final SendQueue sendQueue;
   private final Function1<InternalRow, InternalRow> keyOf;
   private final Function1<InternalRow, InternalRow> dataOf;
   private final List<Field> required;
@@ -62,7 +62,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     this.plan = plan;
     this.attempt = attempt;
     RowFields fields = plan.fields();
-    onTheirWay = new FilesOnTheirWay(plan.destination());
+    sendQueue = new SendQueue(plan.destination());
     Expression bucket = DistributeRows.bucket(
         fields.bucketKeys().stream().map(FileWriterTask::reference).toList(), plan.destination().buckets().size());
     keyOf = projection(Stream.concat(Stream.of(bucket), fields.partitions().stream().map(FileWriterTask::reference)));
@@ -200,7 +200,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     files++;
     bytes += described.bytes();
     try {
-      onTheirWay.add(described, file.content());
+      sendQueue.add(described, file.content());
     } catch (ReplicasMissing missing) {
       refusal = missing;
     }
@@ -227,7 +227,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       end();
     }
     try {
-      return refusal == null ? onTheirWay.finish() : List.of();
+      return refusal == null ? sendQueue.finish() : List.of();
     } catch (ReplicasMissing missing) {
       refusal = missing;
       return List.of();
@@ -253,12 +253,12 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   @Override
   public CustomTaskMetric[] currentMetricsValues() {
-    return WriteMetrics.values(files, bytes, onTheirWay.missingCopies(), onTheirWay.seconds());
+    return WriteMetrics.values(files, bytes, sendQueue.missingCopies(), sendQueue.seconds());
   }
 
   @Override
   public void close() {
-    onTheirWay.close();
+    sendQueue.close();
   }
 
   /**

@@ -23,7 +23,7 @@ import scala.runtime.AbstractPartialFunction;
  * {@code INSERT INTO t (k) …} and {@code INSERT INTO t BY NAME …} on Spark 4.0: missing columns become NULL, as in later versions
  * and in Spark's own file tables. Spark 4.0 refuses such statements for tables of catalogs.
  */
-public final class ColumnsLeftOut extends Rule<LogicalPlan> {
+public final class MissingColumns extends Rule<LogicalPlan> {
   /** Later versions do it themselves, with other plans. */
   public static boolean isNeeded() {
     return package$.MODULE$.SPARK_VERSION().startsWith("4.0.");

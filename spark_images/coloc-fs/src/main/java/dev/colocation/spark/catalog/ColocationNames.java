@@ -11,11 +11,11 @@ import org.apache.spark.sql.internal.SQLConf;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Finds the names of a query that belong to a ColocationCatalog, before Spark resolves the tables. */
-final class OwnNames {
+final class ColocationNames {
   private static final String CATALOG = "spark.sql.catalog.";
   private static final String SESSION_CATALOG = "spark_catalog";
 
-  private OwnNames() {}
+  private ColocationNames() {}
 
   /** Whether the name's catalog is ours: its first part, else the catalog of the view that contains the name, or of USE. */
   static boolean isOurs(UnresolvedRelation relation) {

@@ -22,11 +22,11 @@ import scala.Option;
  * A partition column's value in a call of a procedure: a text that Spark casts to the column's type. It chooses the partitions to
  * drop, so a text that is not exactly one value is refused.
  */
-final class GivenValue {
+final class PartitionValue {
   /** Spark also casts a year or a month to its first day and a time to today, and ignores text after a day. */
   private static final Pattern DAY = Pattern.compile("[+-]?\\d{4,}-\\d{1,2}-\\d{1,2}");
 
-  private GivenValue() {}
+  private PartitionValue() {}
 
   /**
    * The value as in manifests; null for NULL and for empty text, which are the same there.

@@ -35,10 +35,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * {@code createOrReplace()}. Properties of the table become part of its definition. Spark takes {@code saveAsTable} with mode
  * overwrite for a replacement of the table; with options that choose fewer rows it becomes an overwrite of these.
  */
-final class TablesOfQueries {
+final class OptionsOfNewTables {
   private static final Set<TableWritePrivilege> OVERWRITE = Set.of(TableWritePrivilege.INSERT, TableWritePrivilege.DELETE);
 
-  private TablesOfQueries() {}
+  private OptionsOfNewTables() {}
 
   static LogicalPlan judged(LogicalPlan command) {
     V2CreateTableAsSelectPlan plan = (V2CreateTableAsSelectPlan) command;

@@ -27,8 +27,8 @@ import org.slf4j.LoggerFactory;
  * uid names the folder of its files; it is dropped when the query fails. An existing table keeps its definition and rows until
  * all files are written; a failure undoes the changes.
  */
-final class TableInTheMaking extends ColocationTable implements StagedTable, WriteTarget.Staging {
-  private static final Logger LOG = LoggerFactory.getLogger(TableInTheMaking.class);
+final class StagedColocationTable extends ColocationTable implements StagedTable, WriteTarget.Staging {
+  private static final Logger LOG = LoggerFactory.getLogger(StagedColocationTable.class);
 
   private final TableWriter writer;
   private final List<String> namesInStatement;
@@ -45,7 +45,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
    */
   record Replacement(JsonNode before, ObjectNode patch) {}
 
-  TableInTheMaking(
+  StagedColocationTable(
       LoadedTable table, FileIndexes indexes, Changing changing, TableWriter writer, Column[] columns,
       Optional<Replacement> replacement) {
     super(table, indexes, changing);
