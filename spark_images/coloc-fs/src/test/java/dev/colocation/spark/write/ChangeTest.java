@@ -106,4 +106,12 @@ class ChangeTest {
     assertThrows(IllegalArgumentException.class,
         () -> new NewFiles(Mode.APPEND, List.of(D), 2, Optional.of(List.of(day("a")))));
   }
+
+  /** Committed values may be shorter, as earlier releases did not pad: new rows alone prove nothing of them. */
+  @Test
+  void paddingHoldsWhenNoOlderFileStays() {
+    Map<String, Integer> declared = Map.of("c", 5);
+    assertEquals(Map.of(), load(Mode.APPEND, D).padded(declared, Map.of(), COMMITTED));
+    assertEquals(declared, load(Mode.OVERWRITE, D).padded(declared, Map.of(), List.of()));
+  }
 }

@@ -348,6 +348,29 @@ class CommitTest {
     assertEquals(Set.of(A.path()), paths());
   }
 
+  /** The manifest describes its files by the definition that is committed with it. */
+  @Test
+  void columnAddedDuringPublicationIsInTheManifest() throws IOException {
+    cluster.beforeWrite = () -> {
+      cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "int");
+      cluster.touch(cluster.table());
+    };
+    CommitResult result = run(Mode.APPEND, A);
+    assertEquals(List.of("id", "day", "x"),
+        storage.read(result.manifestSha256()).columns().stream().map(column -> column.name()).toList());
+  }
+
+  /** Values are padded to the length of before. */
+  @Test
+  void charLengthChangedDuringPublicationIsAConflict() {
+    ObjectNode column = cluster.spec().withArray("columns").addObject().put("name", "c").put("type", "char(3)");
+    cluster.beforeWrite = () -> {
+      column.put("type", "char(5)");
+      cluster.touch(cluster.table());
+    };
+    conflict("CHAR columns was {c=3} and is {c=5}", () -> run(Mode.OVERWRITE, A));
+  }
+
   /** The operator reads no manifests: what the files fit by now is written together with them. */
   @Test
   void replacingRowsReportNewColumns() {
