@@ -78,7 +78,7 @@ def _digest(spark_home: Path) -> str:
 
 
 def _make(archive: Path, program: str) -> None:
-    """The program writes beside the archive; only what it has finished gets the archive's name."""
+    """The program writes next to the archive; only what it has finished gets the archive's name."""
     with tempfile.TemporaryDirectory(prefix=f"{archive.stem}-", dir=archive.parent) as new:
         environment = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA, "TMPDIR": new, "SPARK_LOCAL_DIRS": new}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))

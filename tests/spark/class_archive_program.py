@@ -20,7 +20,7 @@ OTHERS = (
     "org.apache.spark.executor.CoarseGrainedExecutorBackend",
     "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
 )
-"""Main classes of JVMs beside the driver's."""
+"""Main classes of JVMs next to the driver's."""
 STATEMENTS = (
     "CREATE TABLE sold (id BIGINT, price DECIMAL(9,2), day STRING) USING parquet PARTITIONED BY (day)",
     "INSERT INTO sold SELECT id, id / 7, CAST(id % 3 AS STRING) FROM range(100)",

@@ -2,7 +2,7 @@
 
 Tables: ``orders`` (bucketed by o_key, partitioned by o_part) and ``lines`` (by l_key) in one group; ``events`` (by
 e_user) in another one of as many buckets; ``pairs`` (by a1, a2) and ``marks`` (by b1, b2) in a third; ``nothing``,
-never loaded, in the first; ``plain``, a Parquet folder that nobody manages; ``here``, rows of the driver.
+never loaded, in the first; ``plain``, a Parquet folder that no one manages; ``here``, rows of the driver.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""An operator that only judges tables: spec and columns as the real one does, and what else a test says."""
+"""An operator that only judges tables: spec and columns as the real one does, and what else a test asks for."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A program that appends to one table and says what it committed: what tests kill, or kill executors of.
+"""A program that appends to one table and names what it committed: what tests kill, or kill executors of.
 
 Arguments: Spark's master, the table's uid, a JSON object of agents' URLs by node, files with the token and the CA, a
 folder of its own.

@@ -111,7 +111,7 @@ class LoopbackAgents:
         self._loop.close()
 
     def ask_about(self, reference: TableReference, uid: str) -> None:
-        """The operator's question of one table, which says what each node should hold."""
+        """The operator's question of one table, which names what each node should hold."""
         question = InventoryRequest(session="operator", changed=(AskedTable(reference=reference, uid=uid),))
         for url in self.urls.values():
             with AgentClient(url, Credentials(str(self.trust.token), str(self.trust.certificate))) as client:

@@ -118,7 +118,7 @@ class Story:
     # Both
 
     def _both(self, spark: str, in_duckdb_too: Sequence[str]) -> bool:
-        """A statement, and what says the same to DuckDB; whether both took it."""
+        """A statement, and the same for DuckDB; whether both took it."""
         self._count += 1
         spark_error = duckdb_error = ""
         try:

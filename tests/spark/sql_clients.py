@@ -183,12 +183,12 @@ def run_shell(folder: Path, conf: dict[str, str], statements: list[str]) -> list
     )  # fmt: skip
     printed = done.stdout.split(f"{_MARK}\n")
     assert len(printed) == len(statements) + 2, done.stdout[-5000:]
-    # What the shell says of its start is before the first answer.
+    # What the shell prints at its start is before the first answer.
     return [_answer(part) for part in printed[1:-1]]
 
 
 def _answer(printed: str) -> list[Row] | SqlError:
-    """Rows end with a line that says how long they took; before them is that line of the statement before."""
+    """Rows end with a line that reports how long they took; before them is that line of the statement before."""
     *lines, last = printed.splitlines()
     if not last.startswith(_SHELL_TOOK) or not lines:
         return SqlError(printed)

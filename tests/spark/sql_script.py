@@ -12,7 +12,7 @@ class Step:
     """A statement.
 
     Attributes:
-        other: DuckDB's statement, where it says the same in other words.
+        other: DuckDB's statement, where it needs other words.
         rows: expected, where DuckDB has nothing like it.
         error: a pattern of the words in which it is refused.
         names: texts that must be among the values that are shown, and ``hides``: that must not.

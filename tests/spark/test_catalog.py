@@ -87,7 +87,7 @@ def test_joins_have_no_shuffle(session: SparkSession) -> None:
 
 
 def test_a_group_that_is_not_stable(session: SparkSession, tables: ClusterTables) -> None:
-    """The next query keeps the buckets as long as all of them live, and says so; the session may choose otherwise."""
+    """The next query keeps the buckets while all of them live, and reports it; the session may choose otherwise."""
     tables.change("cg", "sales", **UNSTABLE)
     [join] = explain_json(JOIN, session)["joins"]
     assert (join["colocate"], join["note"]) == (True, f"{WHY_UNSTABLE}; buckets are read from live replicas")
@@ -228,8 +228,8 @@ def test_sessions_do_not_change_each_other(session: SparkSession, application: S
     assert dict(other.conf.getAll) == before
 
 
-def test_a_spoilt_status_is_told(session: SparkSession, tables: ClusterTables) -> None:
-    """Whoever loads may write it: such a table is an error of its own."""
+def test_a_spoilt_status_is_reported(session: SparkSession, tables: ClusterTables) -> None:
+    """Anyone who loads may write it: such a table is an error of its own."""
     tables.change("ct", "line-items", snapshot={"id": 1, "manifest": "sha256:" + "1" * 64,
                                                 "committedAt": "2026-11-21T04:00:00Z"})  # fmt: skip
     with pytest.raises(AnalysisException, match=r"manifest 1+ of table my-shop\.line-items-\w+ is neither in"):

@@ -91,8 +91,8 @@ def test_a_query_waits(session: SparkSession, server: ApiServer, lists: list[int
     assert server.lists == [] and server.readiness == []
 
 
-def test_missing_rights_are_told(session: SparkSession, server: ApiServer) -> None:
-    """By an API server that says that it is ready."""
+def test_missing_rights_are_reported(session: SparkSession, server: ApiServer) -> None:
+    """By an API server that reports that it is ready."""
     server.lists = [403] * 9
     with pytest.raises(AnalysisException, match=r"this account may not see or change it; ask for ClusterRole"):
         session.table("away.shop.orders")
@@ -100,7 +100,7 @@ def test_missing_rights_are_told(session: SparkSession, server: ApiServer) -> No
 
 @pytest.mark.deep
 @pytest.mark.parametrize(("is_up", "said"), [(False, "gave no answer"), (True, "answered 503")], ids=["gone", "not up"])
-def test_an_api_server_that_stays_away_is_told(
+def test_an_api_server_that_stays_away_is_reported(
     session: SparkSession, server: ApiServer, is_up: bool, said: str
 ) -> None:
     """After the time that the message names."""

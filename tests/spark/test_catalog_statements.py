@@ -260,7 +260,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("statement", "message"), REFUSED.items())
 def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement: str, message: str) -> None:
-    """Nothing changes, and the error says what to use."""
+    """Nothing changes, and the error names what to use."""
     table = f"{IN}.refusing"
     if not session.catalog.tableExists(table):
         session.sql(f"CREATE TABLE {table} (k BIGINT, v INT, s STRUCT<a: INT>, p INT) PARTITIONED BY (p) "

@@ -1,6 +1,6 @@
 """CREATE, ALTER and DROP TABLE through the catalog: what they write, and how they wait for the operator's judgement.
 
-The operator is a thread that judges as the test says; its real judgement of a spec is tested with the operator.
+The operator is a thread that judges as the test asks; its real judgement of a spec is tested with the operator.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
 
 
 def test_a_table_is_made_changed_and_dropped(session: SparkSession, operator: Operator) -> None:
-    """The object says what the statements said; queries see the table at once."""
+    """The object names what the statements said; queries see the table at once."""
     session.sql(CREATE)
     [item] = operator.objects()
     assert item["spec"] | {"columns": None} == item["spec"] | {
@@ -100,7 +100,7 @@ def test_a_refused_change_is_taken_back(session: SparkSession, operator: Operato
 
 
 def test_an_operator_that_does_not_judge(session: SparkSession, tables: ClusterTables) -> None:
-    """The wait is bounded, and the error says that the table is written; one made with its rows is gone again."""
+    """The wait is bounded, and the error states that the table is written; one made with its rows is gone again."""
     session.conf.set(f"{CATALOG_KEY}.acceptSeconds", "1")
     with pytest.raises(AnalysisException, match="the operator has neither accepted nor refused it within 1 s"):
         session.sql(CREATE)
@@ -146,7 +146,7 @@ def test_an_operator_that_does_not_judge(session: SparkSession, tables: ClusterT
     ],
 )  # fmt: skip
 def test_what_no_table_can_be(session: SparkSession, operator: Operator, statement: str, message: str) -> None:
-    """Nothing is made, and the error says what is allowed."""
+    """Nothing is made, and the error names what is allowed."""
     with pytest.raises(AnalysisException, match=message):
         session.sql(statement)
     assert operator.objects() == []

@@ -93,7 +93,7 @@ def test_ranges(session: SparkSession, table: str) -> None:
 
 
 def test_ranges_that_are_none(session: SparkSession, table: str) -> None:
-    """Each error says what is allowed."""
+    """Each error names what is allowed."""
     append(session, table, 1)
     append(session, table, 2)
     for clause, error in [
@@ -183,7 +183,7 @@ def files_read(rows: DataFrame) -> int:
 
 
 def test_conditions_leave_out_files(session: SparkSession, table: str) -> None:
-    """Those on the table's partitions, and those on commits; columns that nobody asks for are not read."""
+    """Those on the table's partitions, and those on commits; columns that no one asks for are not read."""
     session.conf.set("spark.sql.adaptive.enabled", "false")
     append(session, table, *range(20))
     append(session, table, *range(20, 40), partition=1)

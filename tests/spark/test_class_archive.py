@@ -47,7 +47,7 @@ def test_parts_of_the_cluster_use_it(application: SparkSession) -> None:
 
 
 def test_it_is_made_once(spark_home: Path, archives: Path, program: str) -> None:
-    """Who comes later finds it, and nothing else is left beside it."""
+    """A later one finds it, and nothing else is left."""
     first = ensure(archives, spark_home, program)
     inode = first.stat().st_ino
     assert first.read_text() == "classes"
@@ -94,7 +94,7 @@ def test_without_an_archive_tests_run_and_say_so(archives: Path, monkeypatch: py
 
 
 def test_a_program_that_ends_without_an_archive_has_failed(spark_home: Path, archives: Path) -> None:
-    """Whatever its exit code says."""
+    """Whatever its exit code is."""
     with pytest.raises(ArchiveError, match="ended with 0"):
         ensure(archives, spark_home, "this")
 

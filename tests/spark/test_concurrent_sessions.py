@@ -61,7 +61,7 @@ def at_once(*calls: Callable[[], list[Row]]) -> list[str]:
         return list(threads.map(error, calls))
 
 
-def test_appends_go_beside_each_other(jdbc: Client, connect: Client) -> None:
+def test_appends_go_next_to_each_other(jdbc: Client, connect: Client) -> None:
     """To one partition; each session reads what it has written, at once."""
     table = make(jdbc, "appended")
 
@@ -79,7 +79,7 @@ def test_appends_go_beside_each_other(jdbc: Client, connect: Client) -> None:
 
 @pytest.mark.deep
 def test_overwrites_of_partitions(jdbc: Client, connect: Client) -> None:
-    """Of different ones: both stand. Of one: one stands, and the other is told of it when it was overtaken."""
+    """Of different ones: both stand. Of one: one stands, and the other gets an error when it was overtaken."""
     table = make(jdbc, "overwritten", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")
 
     def overwrite(client: Client, partition: int, value: int) -> Callable[[], list[Row]]:
@@ -124,7 +124,7 @@ def test_readers_see_whole_overwrites(jdbc: Client, connect: Client, servers: Se
 
 
 def test_columns_change_while_rows_are_written(jdbc: Client, connect: Client) -> None:
-    """What is told to be written is there; what is not says why."""
+    """What was to be written is there; what was not has a reason."""
     table = make(jdbc, "changing")
     ended = threading.Event()
     errors: dict[int, str] = {}

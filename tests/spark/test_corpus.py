@@ -34,7 +34,7 @@ TABLES: dict[str, tuple[str, list[str], tuple[str, ...], str]] = {
     "pairs": (PAIRS, ["a1", "a2"], (), "paired"),
     "marks": (MARKS, ["b1", "b2"], (), "paired"),
 }
-"""Name -> rows, bucketed by, partitioned by, group; beside them an empty one, ``nothing``."""
+"""Name -> rows, bucketed by, partitioned by, group; next to them an empty one, ``nothing``."""
 UNSTABLE = {
     "stable": False,
     "reason": "NodeNotReady",
@@ -51,7 +51,7 @@ UNSTABLE_STATES = ("unstable", "unstable-colocated")
 
 @dataclass(frozen=True)
 class Corpus:
-    """The loaded tables, where the plain one lies, and the same rows in DuckDB."""
+    """The loaded tables, where the plain one is, and the same rows in DuckDB."""
 
     catalog: FakeCatalog
     plain: Path
@@ -124,7 +124,7 @@ def executed_plan(query: DataFrame) -> str:
 
 
 def assert_verdicts(what: str, operators: list[dict[str, Any]], expected: Verdicts, state: str) -> None:
-    """As the case says, or, where it says true and buckets are not shown to Spark, the state of the group."""
+    """As the case expects, or, where it expects true and buckets are not shown to Spark, the state of the group."""
     for operator in operators:
         assert operator["colocate"] == (operator["reason"] == "")
         if state == "unstable":
@@ -148,19 +148,19 @@ def assert_verdicts(what: str, operators: list[dict[str, Any]], expected: Verdic
     pytest.param(case, id=case.name, marks=() if case.name in CHOSEN else pytest.mark.deep) for case in CASES
 ])  # fmt: skip
 def test_answers_and_verdicts(case: Case, session: SparkSession, corpus: Corpus, state: str) -> None:
-    """The answer never depends on the group's state, and no verdict says more than the executed plan shows."""
+    """The answer never depends on the group's state, and no verdict claims more than the executed plan shows."""
     check(case, session, corpus, state)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES if case.name in CHOSEN_UNSTABLE])
 @pytest.mark.parametrize("state", UNSTABLE_STATES, indirect=True)
-def test_the_state_of_the_group_is_told(case: Case, session: SparkSession, corpus: Corpus, state: str) -> None:
+def test_the_state_of_the_group_is_reported(case: Case, session: SparkSession, corpus: Corpus, state: str) -> None:
     """What `make test` takes of the cases while groups are not stable."""
     check(case, session, corpus, state)
 
 
 def check(case: Case, session: SparkSession, corpus: Corpus, state: str) -> None:
-    """Rows as DuckDB has them, verdicts as the case says."""
+    """Rows as DuckDB has them, verdicts as the case expects."""
     query = session.sql(case.statement)
     rows = query.collect()
     assert sorted_rows(rows) == sorted_rows(corpus.database.execute(in_duckdb(case.statement)).fetchall())

@@ -181,7 +181,7 @@ def test_what_files_cannot_hold(way: str, session: SparkSession) -> None:
 
 @pytest.mark.parametrize("way", MAKING)
 def test_user_defined_types(way: str, session: SparkSession) -> None:
-    """Files would hold a vector as a plain struct, which no estimator takes; the error says how to keep it."""
+    """Files would hold a vector as a plain struct, which no estimator takes; the error names how to keep it."""
     values = [(1, Vectors.dense(1.0, 2.0)), (2, Vectors.sparse(2, {1: 4.0}))]
     vectors = session.createDataFrame(values, ["k", "features"])
     refused = r"column features has the user-defined type .*VectorUDT, .*vector_to_array\(features\)"

@@ -107,7 +107,7 @@ def test_joins_without_a_shuffle(session: SparkSession, shop: Shop) -> None:
                      "Inconsistent distribution of table and queries", id="no-equality"),
     ],
 )
-def test_what_cannot_be_colocated_says_why(
+def test_what_cannot_be_colocated_gives_the_reason(
     statement: str, reason: str, session: SparkSession, shop: Shop
 ) -> None:
     """It is shuffled or broadcast, answers right, and names the reason."""
@@ -134,7 +134,7 @@ def test_the_session_can_switch_it_off(
 def test_unstable_group_degrades_with_the_reason(
     session: SparkSession, catalog: FakeCatalog, shop: Shop
 ) -> None:
-    """While every bucket has a live replica it keeps its buckets and says so; by Doris' rule it is shuffled."""
+    """While every bucket has a live replica it keeps its buckets and reports it; by Doris' rule it is shuffled."""
     group = catalog.groups["sales"]
     catalog.add_group(group.spec, group.status.model_copy(update={"stable": False, "reason": "NodeNotReady"}))
     statement = "SELECT o_name, l_quantity FROM orders JOIN lines ON o_key = l_key"

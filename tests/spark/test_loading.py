@@ -134,7 +134,7 @@ def test_misfits_are_refused_before_anything_is_written(
 
 
 def test_null_where_none_is_allowed_is_refused(spark: SparkSession, catalog: FakeCatalog) -> None:
-    """``nullable: false`` holds for the rows, whatever the DataFrame's schema says; the old snapshot stays."""
+    """``nullable: false`` holds for the rows, whatever the DataFrame's schema is; the old snapshot stays."""
     columns = (Column(name="k", type="bigint"), Column(name="v", type="int", nullable=False))
     catalog.add_table(
         "strict", ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",)), str(uuid.uuid4())

@@ -88,7 +88,7 @@ def test_an_append_during_a_compaction_stays(spark: SparkSession, catalog: FakeC
 
 
 def test_a_load_compacts_above_the_threshold(spark: SparkSession, catalog: FakeCatalog) -> None:
-    """With ``spec.compaction`` the load that makes a bucket crowded merges it; a failure there is told, not raised."""
+    """With ``spec.compaction`` the load that makes a bucket crowded merges it; a failure there is only reported."""
     rows = spark.range(12).selectExpr("CAST(0 AS BIGINT) AS k", "id AS v")
     add_table(catalog, "auto", rows, ["k"])
     table = catalog.tables["auto"]

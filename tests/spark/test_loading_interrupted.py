@@ -85,7 +85,7 @@ def test_a_load_that_fails_at_a_step(
 
 
 def test_two_appends_at_once_both_land(spark: SparkSession, catalog: FakeCatalog) -> None:
-    """None of the rows of either is lost, whoever is first."""
+    """None of the rows of either is lost, whichever is first."""
     add_table(catalog, "both", keys(spark, 0, 10), ["k"])
     with ThreadPoolExecutor(3) as pool:
         starts = (100, 200, 300)
@@ -94,7 +94,7 @@ def test_two_appends_at_once_both_land(spark: SparkSession, catalog: FakeCatalog
     assert count(spark, catalog, "both") == 160
 
 
-def test_an_overwrite_that_is_overtaken_says_so(spark: SparkSession, catalog: FakeCatalog) -> None:
+def test_an_overwrite_that_is_overtaken_reports_it(spark: SparkSession, catalog: FakeCatalog) -> None:
     """It never removes rows that it has not seen."""
     add_table(catalog, "raced", keys(spark, 0, 10), ["k"])
     catalog.before_commit = lambda: load(keys(spark, 10, 30), "raced", catalog=catalog)
@@ -143,7 +143,7 @@ def program(agents: LoopbackAgents, tmp_path: Path) -> Iterator[Callable[[str], 
 
 
 def on_nth_upload(agents: LoopbackAgents, number: int, act: Callable[[], None]) -> threading.Event:
-    """Act when so many uploads were asked for; the event says that it happened."""
+    """Act when so many uploads were asked for; the event is set then."""
     happened = threading.Event()
     uploads = itertools.count(1)
 

@@ -125,7 +125,7 @@ def test_a_partitions_folder_is_no_input_without_its_column(
 
 
 def test_columns_that_the_input_lacks_are_refused(spark: SparkSession, catalog: FakeCatalog, tmp_path: Path) -> None:
-    """The message says how to load NULL, and what it says works."""
+    """The message names how to load NULL, and what it proposes works."""
     add_table(catalog, "orders", spark.range(3).selectExpr("id AS k", "'x' AS note", "1 AS `a b`"), ["k"])
     spark.range(4).selectExpr("id AS K").write.parquet(str(tmp_path / "old"))
     words = ["orders", "--namespace", "shop", "--from", str(tmp_path / "old")]

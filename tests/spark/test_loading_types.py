@@ -92,7 +92,7 @@ def test_what_parquet_cannot_hold_is_refused(type_name: str, spark: SparkSession
 
 
 def test_rows_of_megabytes(spark: SparkSession, catalog: FakeCatalog) -> None:
-    """Four hundred mebibytes in rows of four go through executors of 600: no file lies in memory as a whole."""
+    """Four hundred mebibytes in rows of four go through executors of 600: no file is in memory as a whole."""
     rows = spark.range(100).selectExpr("id AS k", f"REPEAT(CAST(id % 10 AS STRING), {4 * MEBIBYTE}) AS text")
     assert add_table(catalog, "huge", rows, ["k"]).rows == 100
     spark.conf.set("spark.sql.parquet.columnarReaderBatchSize", "4")

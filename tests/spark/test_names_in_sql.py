@@ -83,7 +83,7 @@ def test_tables_are_listed_as_they_were_made(session: SparkSession, named: Clust
         "stg_web__dbt_tmp"
     ]
     described = dict(row[:2] for row in values(session, f"DESCRIBE EXTENDED {IN}.`stg-web--dbt-tmp`"))
-    # Spark 4.3 has no such row: it says the name as the statement has it.
+    # Spark 4.3 has no such row: it reports the name as the statement has it.
     assert described.get("Name", f"{CATALOG}.{NAMESPACE}.stg_web__dbt_tmp") == f"{CATALOG}.{NAMESPACE}.stg_web__dbt_tmp"
     assert "annotations" not in named.get("by-kubectl")["metadata"]
     assert SQL_NAME not in named.get("plain")["metadata"]["annotations"]
@@ -94,7 +94,7 @@ def test_tables_are_listed_as_they_were_made(session: SparkSession, named: Clust
 def test_a_name_that_means_another_table_is_not_shown(
     session: SparkSession, named: ClusterTables, annotation: str
 ) -> None:
-    """Whoever may edit a table may write any annotation."""
+    """Anyone who may edit a table may write any annotation."""
     session.sql(f"CREATE TABLE IF NOT EXISTS {IN}.secret_items (k BIGINT) {SALES}")
     named.annotate("ct", "secret-items", **{SQL_NAME: annotation})
     assert "secret-items" in listed(session)
@@ -104,7 +104,7 @@ def test_a_name_that_means_another_table_is_not_shown(
 
 
 def test_names_that_no_object_can_have(session: SparkSession, named: ClusterTables) -> None:
-    """The error says what the statement wrote, and what is allowed."""
+    """The error names what the statement wrote, and what is allowed."""
     for name in ("_tmp", "größe", "a b", "items_"):
         with pytest.raises(AnalysisException, match=f"its name is '{name}'; allowed: ASCII letters, digits, _, -"):
             session.sql(f"CREATE TABLE {IN}.`{name}` (k BIGINT) {SALES}")

@@ -153,7 +153,7 @@ def test_other_rows_are_named_twice(session: SparkSession, table: str) -> None:
 
 
 def test_the_sessions_mode(session: SparkSession, table: str) -> None:
-    """saveAsTable replaces the table whatever the session says, so it asks which of both is meant."""
+    """saveAsTable replaces the table whatever the session is set to, so it asks which of both is meant."""
     session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     with pytest.raises(Exception, match=r"saveAsTable .* partitionOverwriteMode"):
         row(session, 3, 1).write.mode("overwrite").saveAsTable(table)

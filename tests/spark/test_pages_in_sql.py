@@ -63,7 +63,7 @@ def apply(tables: ClusterTables) -> None:
 
 
 def test_the_tutorials_statements_run(tutorial: SparkSession) -> None:
-    """They load what it says, and its join needs no shuffle."""
+    """They load what it states, and its join needs no shuffle."""
     into_orders, into_lineitem, join, same_join = statements(TUTORIAL)
     tutorial.sql(into_orders)
     tutorial.sql(into_lineitem)

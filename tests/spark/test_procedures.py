@@ -119,7 +119,7 @@ NO_VALUES = {
 
 
 def test_what_is_no_value_of_a_partition_is_refused(session: SparkSession, tables: ClusterTables) -> None:
-    """Also what Spark would cast with a loss, or to the first day of a year: it drops rows that nobody named."""
+    """Also what Spark would cast with a loss, or to the first day of a year: it drops rows that no one named."""
     table = make_table(
         session, f"{IN}.refused", "k BIGINT, i INT, m DECIMAL(5,2), b BOOLEAN, d DATE, t TIMESTAMP, n TIMESTAMP_NTZ",
         "PARTITIONED BY (i, m, b, d, t, n)")  # fmt: skip
@@ -150,7 +150,7 @@ def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> Non
 
 
 def test_rolled_back(session: SparkSession, tables: ClusterTables) -> None:
-    """The rows of that time are there again, beside nothing; again, and to where it was. Only kept snapshots count."""
+    """The rows of that time are there again and nothing else; twice, and back. Only kept snapshots count."""
     table = make_table(session, f"{IN}.back", "k BIGINT, p INT", "PARTITIONED BY (p)")
     first = session.range(40).selectExpr("id AS k", "CAST(id % 2 AS INT) AS p")
     first.writeTo(table).append()
@@ -210,7 +210,7 @@ def test_overwrites_of_what_cannot_be_read(
 
 
 def test_an_overwrite_after_the_order_has_changed(session: SparkSession, tables: ClusterTables) -> None:
-    """Files of another order take no new ones beside them, and are replaced as a whole."""
+    """Files of another order take no new ones next to them, and are replaced as a whole."""
     table = make_table(session, f"{IN}.changed", "k BIGINT, v INT")
     session.sql(f"INSERT INTO {table} VALUES (1, 2)")
     tables.change_spec("ct", "changed", sortedBy=["v"])

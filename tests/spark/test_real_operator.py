@@ -1,4 +1,4 @@
-"""SQL beside the real operator: what it refuses, no imitation of it may take."""
+"""SQL next to the real operator: what it refuses, no imitation of it may take."""
 
 import json
 import subprocess

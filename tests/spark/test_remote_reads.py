@@ -87,7 +87,7 @@ def test_sessions_do_not_say_whose_credentials_agents_get(away: SparkSession, ke
 
 def test_without_a_replica_the_error_names_what_was_tried(away: SparkSession, agents: LoopbackAgents) -> None:
     """Table, bucket, file and each node's answer stand in the error; no wrong answer is given, whatever the session
-    says of files that are missing.
+    reports of files that are missing.
     """
     for what in ("Corrupt", "Missing"):
         away.conf.set(f"spark.sql.files.ignore{what}Files", "true")

@@ -25,7 +25,7 @@ IN = f"{CATALOG}.{NAMESPACE}"
 
 
 class Meanwhile:
-    """What happens while the operator judges a spec of these columns, and what it says against it."""
+    """What happens while the operator judges a spec of these columns, and what it reports against it."""
 
     def __init__(self) -> None:
         self.columns: set[str] = set()
@@ -165,7 +165,7 @@ def test_an_interrupted_replace_is_repeated(session: SparkSession, tables: Clust
 
 
 def test_an_interrupted_replace_is_taken_back(session: SparkSession, tables: ClusterTables, filled: str) -> None:
-    """As the table's condition says."""
+    """As the table's condition reports."""
     interrupt(tables, filled)
     columns = tables.get(filled)["status"]["columns"]
     tables.change_spec("ct", filled, columns=columns)

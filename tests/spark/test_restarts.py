@@ -47,7 +47,7 @@ def one_by_one_elsewhere(agents: LoopbackAgents) -> None:
 
 @contextlib.contextmanager
 def restarting(restart: Restart, agents: LoopbackAgents) -> Iterator[threading.Event]:
-    """Restarts until left; the event says that every agent has been restarted once at least."""
+    """Restarts until left; the event is set once every agent has been restarted once at least."""
     done, leave = threading.Event(), threading.Event()
 
     def run() -> None:
@@ -132,7 +132,7 @@ def impatient(away: SparkSession) -> SparkSession:
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["the operator has noticed", "just now"])
 def test_a_load_commits_with_a_node_away(impatient: SparkSession, agents: LoopbackAgents, is_known: bool) -> None:
-    """Two replicas, a node down: both copies are on other nodes' disks before the commit, and the result says which."""
+    """Two replicas, a node down: both copies are on other nodes' disks before the commit, named in the result."""
     catalog = stable_group(agents)
     add_table(catalog, "orders", impatient.range(600).selectExpr("id AS k"), ["k"])
     agents.stop("node-2")

@@ -1,4 +1,4 @@
-"""Scans: those of other tables are as they would be without us; ours have a file per task, beside its node."""
+"""Scans: those of other tables are as they would be without us; ours have a file per task, next to its node."""
 
 import json
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def test_other_tables_are_scanned_as_ever(session: SparkSession, foreign: Path) 
 
 
 def test_other_tables_keep_their_partitions_in_the_session_catalog(session: SparkSession) -> None:
-    """Nothing of the application says otherwise."""
+    """Nothing of the application contradicts that."""
     assert session.conf.get(MANAGED_PARTITIONS) == "true"
     assert "spark.hadoop.parquet.page.verify-checksum.enabled" not in session.sparkContext.getConf().getAll()
 

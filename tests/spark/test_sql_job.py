@@ -77,7 +77,7 @@ def test_tables_are_named_as_in_the_cluster(session: SparkSession) -> None:
         answer(session, "SELECT * FROM nothing")
 
 
-def test_a_wrong_statement_is_told_of_once(
+def test_a_wrong_statement_is_reported_once(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """By the exception that ends the driver, whose last line the command shows."""
@@ -104,7 +104,7 @@ def test_a_statement_reports_what_it_committed(session: SparkSession, tables: Cl
 
 
 def test_explain_runs_nothing(session: SparkSession) -> None:
-    """The plan is the one row, the verdicts are beside it."""
+    """The plan is the one row, the verdicts are next to it."""
     statement = "EXPLAIN SELECT a.k FROM orders a JOIN `line-items` b ON a.k = b.k"
     columns, [[plan]], summary = answer(session, statement)
     assert (columns, [one["colocate"] for one in summary["joins"]]) == (["plan"], [True])
@@ -168,5 +168,5 @@ def test_many_rows_are_in_order(session: SparkSession, monkeypatch: pytest.Monke
     ],
 )
 def test_few_rows_are_collected(session: SparkSession, statement: str, few: bool) -> None:
-    """Where the plan says that there are few: no second job, and a LIMIT reads no more than it needs."""
+    """Where the plan reports that there are few: no second job, and a LIMIT reads no more than it needs."""
     assert statement_result.has_few_rows(session.sql(statement)) == few

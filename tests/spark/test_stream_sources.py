@@ -146,7 +146,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", list(CHANGES))
 def test_commits_that_are_no_appends(change: str, reader: Reader) -> None:
-    """What was appended before them is read; then they are refused by name, or passed over if the user says so."""
+    """What was appended before them is read; then they are refused by name, or passed over if the user asks for it."""
     append(reader, 1)
     append(reader, 2, partition=1)
     assert reader.read() == [1, 2]
@@ -160,7 +160,7 @@ def test_commits_that_are_no_appends(change: str, reader: Reader) -> None:
 
 
 def test_rows_whose_snapshots_are_gone(reader: Reader, session: SparkSession) -> None:
-    """The stream never goes on with rows missing: the error says what the table keeps."""
+    """The stream never goes on with rows missing: the error names what the table keeps."""
     append(reader, 1)
     assert reader.read() == [1]
     session.sql(f"ALTER TABLE {reader.table} SET TBLPROPERTIES ('retention_snapshots' = '1')")

@@ -149,7 +149,7 @@ def test_each_micro_batch_has_the_verdict_of_its_moment(
     ],
 )  # fmt: skip
 def test_what_ends_a_stream(statement: str, error: str, feed: Feed, session: SparkSession) -> None:
-    """Tables that are no longer what the stream was analyzed with: the error says so."""
+    """Tables that are no longer what the stream was analyzed with: the error states it."""
     dim = make_table(session, f"{IN}.changed")
     session.sql(f"INSERT INTO {dim} VALUES (1, 10)")
     with feed.running(feed.stream.join(session.table(dim), "k")) as running:

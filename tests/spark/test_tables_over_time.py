@@ -170,7 +170,7 @@ def test_statements_are_explained_without_running(session: SparkSession) -> None
 
 
 def test_cached_rows(session: SparkSession) -> None:
-    """What is cached joins as its plan says; cached rows that were read without buckets are no colocated join."""
+    """What is cached joins as its plan reports; cached rows that were read without buckets are no colocated join."""
     joined = session.sql("SELECT a.k, a.v FROM shop.orders a JOIN shop.lines b ON a.k = b.k").cache()
     query = joined.join(session.table("shop.lines"), "k")
     assert query.collect()
@@ -180,7 +180,7 @@ def test_cached_rows(session: SparkSession) -> None:
 
 
 def test_broadcast_names_both_sizes(session: SparkSession, catalog: FakeCatalog) -> None:
-    """A table below the threshold is broadcast; the reason says how large it is taken to be, and what is allowed."""
+    """A table below the threshold is broadcast; the reason names how large it is taken to be, and what is allowed."""
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "1g")
     query = session.sql("SELECT a.v FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
     query.collect()
@@ -205,7 +205,7 @@ def test_data_that_changed_on_disk_fails_the_query(
 def test_damage_on_one_disk_changes_no_query(
     fragile: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
 ) -> None:
-    """The task that met it is repeated with another replica. Where it is repeated beside the damaged file, that file's
+    """The task that met it is repeated with another replica. Where it is repeated next to the damaged file, that file's
     agent sets it aside; elsewhere the scrub finds it.
     """
     wanted = fragile.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
@@ -236,6 +236,6 @@ explain(SparkSession.builder.master("local[1]").config("spark.ui.enabled", "fals
 
 
 def test_explain_in_an_application_without_the_jar() -> None:
-    """The error says how to start it."""
+    """The error names how to start it."""
     done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=False, timeout=400)
     assert "RuntimeError: this application has no jar of the coloc:// file system: start its session" in done.stderr

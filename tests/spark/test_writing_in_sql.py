@@ -75,7 +75,7 @@ STORY = [
     ("INSERT OVERWRITE {t} PARTITION (dt = '2026-02-03') (K) SELECT v FROM {t} WHERE k = 9",
      "INSERT INTO {t} (k, dt) VALUES (9, DATE '2026-02-03')"),
 ]  # fmt: skip
-"""Statements for Spark, and for DuckDB where it says the same in other words."""
+"""Statements for Spark, and for DuckDB where it needs other words."""
 
 
 def test_a_story_in_sql(session: SparkSession) -> None:
@@ -93,7 +93,7 @@ def test_a_story_in_sql(session: SparkSession) -> None:
 
 
 def test_columns_that_may_not_be_left_out(session: SparkSession) -> None:
-    """Where Spark is told that they are not NULL."""
+    """Where Spark knows that they are not NULL."""
     table = make_table(session, f"{IN}.whole")
     session.conf.set("spark.sql.defaultColumn.useNullsForMissingDefaultValues", "false")
     with pytest.raises(AnalysisException, match="CANNOT_FIND_DATA"):
@@ -103,7 +103,7 @@ def test_columns_that_may_not_be_left_out(session: SparkSession) -> None:
 
 
 def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
-    """writeTo, insertInto and saveAsTable: by name or by position as Spark says."""
+    """writeTo, insertInto and saveAsTable: by name or by position as in Spark."""
     table = f"{IN}.frames"
     start = rows(session, {1: 1, 2: 2})
     start.writeTo(table).partitionedBy(F.bucket(6, "k")).tableProperty("colocate_with", "sales").create()
@@ -500,7 +500,7 @@ def test_caches_and_other_sessions(session: SparkSession, application: SparkSess
     ],
 )
 def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement: str, message: str) -> None:
-    """Nothing is changed, and the error says what to use."""
+    """Nothing is changed, and the error names what to use."""
     table = f"{IN}.refusing"
     if not session.catalog.tableExists(table):
         make_table(session, f"{IN}.refusing", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")

@@ -124,7 +124,7 @@ def test_failing_rows(session: SparkSession, tables: ClusterTables, statement: s
 
 
 def test_an_agent_is_away(session: SparkSession, tables: ClusterTables, agents: LoopbackAgents) -> None:
-    """One: its copies lie elsewhere, the rows are all there. Two: the write says which nodes did not take the files."""
+    """One: its copies are elsewhere, all rows are there. Two: the error names the nodes that did not take the files."""
     table = make_table(session, f"{IN}.away", "k BIGINT")
     try:
         agents.stop("node-2")

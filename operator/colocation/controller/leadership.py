@@ -223,7 +223,7 @@ class Leadership:
         return False
 
     def _note_mark(self, record: LeaseRecord) -> None:
-        """The mark as the Lease has it now. Whoever takes it away accepts the state that this operator found."""
+        """The mark as the Lease has it now. Anyone who takes it away accepts the state that this operator found."""
         if self._mark and not record.etcd_restored:
             logger.warning("the restored state of etcd is accepted: deletions go on")
             self._is_accepted = True

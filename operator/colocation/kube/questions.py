@@ -1,6 +1,6 @@
 """Which tables each agent is asked about: those that its node should hold, and those that lie there.
 
-A node should hold the tables of the groups whose map names it, and those that a clone Job copies to it. What else lies
+A node should hold the tables of the groups whose map names it, and those that a clone Job copies to it. What else is
 there the agent tells (``unknown_directories``): from then on it is asked about that too. Kept up to date from what
 has changed, so that a commit costs as much as the nodes of its table, and not all nodes times all tables.
 """

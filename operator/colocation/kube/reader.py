@@ -203,7 +203,7 @@ class LiveCluster:
         """How tables were when they went. ``gone``: their uids.
 
         What the API server does not remember any more (it keeps some minutes) stays as it is known. One that has begun
-        anew since (a restored etcd's, above all) is asked for all that it remembers.
+        again since (a restored etcd's, above all) is asked for all that it remembers.
         """
         if not since or not gone:
             return
@@ -219,7 +219,7 @@ class LiveCluster:
             logger.warning("loads of tables that went while no operator watched may not be known of: %r", error)
 
     async def _remember_drops(self, gone: Set[str], since: str) -> None:
-        """As a watch tells of them, until it has told of all of these, for ever if need be."""
+        """As a watch reports them, until it has reported all of these, for ever if need be."""
         left = set(gone)
         async with aclosing(self._api.watch(TABLES, "", "", since)) as events:
             async for event in events:
@@ -278,7 +278,7 @@ class LiveCluster:
         return observation
 
     async def _ask_agents(self, doubtful: Mapping[str, datetime]) -> None:
-        """About what their nodes should hold, and then about what else lies there."""
+        """About what their nodes should hold, and then about what else is there."""
         urls = self._agent_urls()
         ready = frozenset(node.name for node in self._nodes if node.ready and urls.get(node.name))
         self._update_questions()

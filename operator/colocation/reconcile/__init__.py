@@ -1,1 +1,1 @@
-"""Observation + Plan -> Actions: what one pass decides, performed by nobody here. Pure."""
+"""Observation + Plan -> Actions: what one pass decides, which `colocation.kube` performs. Pure."""

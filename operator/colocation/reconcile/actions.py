@@ -76,7 +76,7 @@ class DeleteGroup:
 
 @dataclass(frozen=True)
 class MarkGroupUnstable:
-    """Merge ``status``, a few fields that call the group unstable, into its status, whoever has written it meanwhile.
+    """Merge ``status``, a few fields that call the group unstable, into its status, even if it was written meanwhile.
 
     Only the group's uid is a precondition: that a group is stable must not stand because a write was overtaken.
     """
@@ -87,7 +87,7 @@ class MarkGroupUnstable:
 
 @dataclass(frozen=True)
 class WriteGroupStatus:
-    """Merge ``status`` into the group's, if nobody wrote the group since it was read.
+    """Merge ``status`` into the group's, if it was not written since it was read.
 
     When it fails, ``fallbacks`` are tried in turn, up to the first that succeeds; the write still counts as failed.
     """
@@ -99,7 +99,7 @@ class WriteGroupStatus:
 
 @dataclass(frozen=True)
 class WriteTableStatus:
-    """Merge ``status`` into the table's, if nobody (a loader commits there) wrote the table since it was read."""
+    """Merge ``status`` into the table's, if it was not written since it was read (loaders commit there)."""
 
     table: Identity
     status: Mapping[str, object]
@@ -157,7 +157,7 @@ class DropBucket:
 class RecycleTable:
     """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist.
 
-    ``is_explained``: a group remembers that the table was dropped. ``size_bytes``: of its files, as the agent says.
+    ``is_explained``: a group remembers that the table was dropped. ``size_bytes``: of its files, as the agent reports.
     """
 
     node: str
@@ -305,5 +305,5 @@ class ClusterWriter(Protocol):
         """Do it.
 
         Raises:
-            ClusterError: it could not be done; the next pass decides anew.
+            ClusterError: it could not be done; the next pass decides again.
         """

@@ -34,7 +34,7 @@ class CertificatePolicy:
 
 
 class Verdict(NamedTuple):
-    """``message`` says why; ``node`` is whose certificate it is, where that is known."""
+    """``message`` gives the reason; ``node`` is whose certificate it is, where that is known."""
 
     decision: Literal["approve", "deny", "wait"]
     message: str

@@ -3,11 +3,11 @@
 Safety invariants (the simulation checks them):
 
 - a replica is deleted only while every replica in the map is known to be complete from a report that was asked for when
-  this map was in place already. From then on nobody deletes a replica of the map, as every deletion is checked
+  this map was in place already. From then on no replica of the map is deleted, as every deletion is checked
   against the map's version; an older report may tell of a replica that has been deleted since;
 - the same holds for a table that comes from another group: reports count since its new group's status names it;
 - files that this operator ordered to be deleted count as gone until the order has ended or can no longer run, *and* a
-  report that was asked for after that says otherwise: an order may wait in a queue while newer reports come.
+  report that was asked for after that shows otherwise: an order may wait in a queue while newer reports come.
 
 Each order to delete carries a proof: what it was decided on. It is void once the agent finds any of that untrue.
 
@@ -49,7 +49,7 @@ class Evidence:
 
     ``maps_seen``: group uid -> (map version and members, when they were first seen). ``ordered``: files that were
     ordered to be deleted -> until when the order may run. ``clones_seen``: Job uid -> (phase and bytes, when they were
-    first seen). ``future_seen``: name of a time that lies in the future, as another's clock is ahead -> when it was
+    first seen). ``future_seen``: name of a time that is in the future, as another's clock is ahead -> when it was
     first seen. ``unknown_seen``: folder without a table -> when it was first seen. ``unexplained``: folder that was
     ordered into the bin lately although no group knows that its table was dropped -> when, and its bytes.
     ``restored``: order to give a table a folder, or files of it -> when.
@@ -92,7 +92,7 @@ class Evidence:
         )
 
     def not_asked_lately(self, orders: Iterable[RestoreTable], now: datetime) -> Iterator[RestoreTable]:
-        """Those that were not sent just now: one that found nothing to do is not told from one that did."""
+        """Those that were not sent just now: one that found nothing to do looks like one that did."""
         return (order for order in orders if now - self.restored.get(order, now - RESTORE_AGAIN) >= RESTORE_AGAIN)
 
     def is_unknown_for(self, action: RecycleTable, now: datetime, seconds: float) -> bool:
@@ -101,7 +101,7 @@ class Evidence:
         return seen_at is not None and (now - seen_at).total_seconds() >= seconds
 
     def unexplained_in_window(self, observation: Observation) -> tuple[int, ...]:
-        """The bytes of each folder that was ordered into the bins lately, unexplained, and lies there no more."""
+        """The bytes of each folder that was ordered into the bins lately, unexplained, and is there no longer."""
         lying = set(_unknown_folders(observation))
         return tuple(
             size_bytes for folder, (_, size_bytes) in self._in_window(observation.now).items() if folder not in lying
@@ -198,7 +198,7 @@ class Evidence:
         return seen_at if fence == _fence(group) else None
 
     def _uncertain(self, observation: Observation) -> dict[Files, datetime]:
-        """Of a node that is gone only while the order may run: nobody is left who could say more."""
+        """Of a node that is gone only while the order may run: no other report can come."""
 
         def may_be_true(node: str, until: datetime) -> bool:
             view = observation.agent_views.get(node)

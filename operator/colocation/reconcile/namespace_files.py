@@ -1,8 +1,8 @@
 """Decides about the PersistentVolumes and claims by which Spark's pods get the files of their own namespace.
 
 One of each per namespace in which a group's pods run: where the group is, and where its tables are. The claim is made
-first, then the volume for the claim of that uid, so that nobody else's claim ever gets it: a namespace that was deleted
-and made again has a claim with another uid, and the volume is made anew for that one. A volume cannot be changed, so
+first, then the volume for the claim of that uid, so that no other claim ever gets it: a namespace that was deleted
+and made again has a claim with another uid, and the volume is made again for that one. A volume cannot be changed, so
 one that is not as it should be is deleted and made again; that deletes no files.
 
 Safety invariant: an action names objects of ours only, and a volume holds the folder of the namespace whose claim it is

@@ -1,7 +1,7 @@
 """Decides how dropped tables come back: a table is made from the manifest, takes over the folders, gets its snapshot.
 
 Each step is found again in the objects, so it can be interrupted anywhere: the request is an annotation of the group,
-the new table says whose data it takes over, the group remembers under which names the folders lie.
+the new table states whose data it takes over, the group remembers under which names the folders lie.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ class Recovery:
 
     @property
     def refusal(self) -> Refusal:
-        """Why nobody may load the table yet."""
+        """Why the table takes no loads yet."""
         return Refusal(reason=Reason.RECOVERING, message=self._message)
 
     @property

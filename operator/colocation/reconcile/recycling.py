@@ -1,9 +1,9 @@
 """Decides which folders of tables that are gone go into the recycle bins, and when too many would go at once.
 
 A folder is explained when a group remembers its table as dropped: a user wanted that. Any other folder without a table
-may be the sign of something worse: objects that an etcd restore or CRDs applied anew took away. Such folders wait for a
+may be the sign of something worse: objects lost by a restore of etcd or by CRDs applied again. Such folders wait for a
 while; and when they are more than a small share of all, or hold more than a small share of all bytes, none goes until
-somebody says that they may (the brake): of all, by a number, or of one by its name, which holds the table's uid. A few
+an administrator allows it (the brake): of all, by a number, or of one by its name, which holds the table's uid. A few
 may always go, unless they are most of what there is: a small cluster that lost its objects is small, too. What was
 discarded by name counts as any other: what was lost together with it must not become few by that.
 
@@ -67,7 +67,7 @@ class Brake:
         return self.folders <= self.allowed and self.size_bytes > self.allowed_bytes
 
     def holds(self, policy: Policy) -> bool:
-        """Whether nothing of it may go. A number of folders that somebody allows counts whatever lies in them."""
+        """Whether nothing of it may go. A number of folders that somebody allows counts whatever is in them."""
         if policy.max_unexplained_folders is not None:
             return self.folders > policy.max_unexplained_folders
         return self.folders > self.allowed or self.holds_by_bytes
@@ -83,7 +83,7 @@ class Withheld:
     """Unexplained folders of which none goes, as they are too many. ``allowed``: so many may go.
 
     ``tables``: '<namespace>/<directory>' of them, each once; only those of ``namespace`` if there is one.
-    ``by_bytes``: they are few, and too much lies in them.
+    ``by_bytes``: they are few, and too much is in them.
     """
 
     brake: Brake
@@ -98,7 +98,7 @@ class Withheld:
         return self.brake.folders
 
     def within(self, namespace: str) -> "Withheld | None":
-        """The same for whoever reads one namespace: of others' tables they learn the number of folders only."""
+        """The same for readers of one namespace: of others' tables they learn the number of folders only."""
         tables = tuple(path for path in self.tables if path.partition("/")[0] == namespace)
         return replace(self, tables=tables, namespace=namespace) if tables else None
 

@@ -124,7 +124,7 @@ def _written(facts: TableFacts, memo: Memo, now: datetime) -> tuple[Action, ...]
 
 
 def missing_groups(missing: Mapping[GroupKey, tuple[ObservedTable, ...]]) -> Iterator[CreateGroup]:
-    """The groups that tables name and that are missing, each from the first table that says enough.
+    """The groups that tables name and that are missing, each from the first table that gives enough.
 
     Source: Doris' manual: a table that names a group which does not exist is its parent table.
     """

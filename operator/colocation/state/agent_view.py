@@ -60,7 +60,7 @@ def _asked_about(table: TableReport) -> AskedTable:
 
 
 class AnsweringAgent(NamedTuple):
-    """An agent that can be told something now. ``report``: the view's."""
+    """An agent that can be given orders now. ``report``: the view's."""
 
     node: str
     url: str

@@ -277,7 +277,7 @@ def _refusal_by_full_group(key: GroupKey, tables: int) -> Refusal | None:
 
 
 def _refusal_of_foreign(table: ObservedTable, key: GroupKey) -> Refusal | None:
-    """Nobody makes a group in another namespace by naming it."""
+    """Naming a group in another namespace does not create it."""
     if key[0] == table.identity.namespace:
         return None
     message = (

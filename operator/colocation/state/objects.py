@@ -31,9 +31,9 @@ class Identity:
 
 @dataclass(frozen=True)
 class ObservedGroup:
-    """A ColocationGroup; ``spec`` is None when ``spec_error`` says why it cannot be understood.
+    """A ColocationGroup; ``spec`` is None when ``spec_error`` gives the reason why it cannot be understood.
 
-    ``marked_unstable``: who marked it unstable by hand, and since when; None = nobody. ``approved_proposal``: the id
+    ``marked_unstable``: who marked it unstable by hand, and since when; None = unmarked. ``approved_proposal``: the id
     that somebody approved. ``private``: it is of one table that is in no group. ``recover_requests``: beginnings of
     uids of dropped tables that a user wants back. ``status_error``: what of the status could not be understood, and is
     left out of ``status``; empty = nothing.
@@ -62,11 +62,11 @@ class ObservedGroup:
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """A ColocatedTable; ``spec`` is None when ``spec_error`` says why it cannot be understood.
+    """A ColocatedTable; ``spec`` is None when ``spec_error`` gives the reason why it cannot be understood.
 
     ``recovers``: uid of the dropped table that it brings back. ``adopts``: the first digits of the uid under which its
-    files lie, where objects were lost and an administrator says so; empty = none. ``status_error``: what of the status
-    could not be understood, and is left out of ``status``; empty = nothing. ``replaces``: the manifest whose rows go,
+    files lie, where objects were lost and an administrator allows it; empty = none. ``status_error``: what of it
+    could not be understood (``status`` lacks it); empty = nothing. ``replaces``: the manifest whose rows go,
     by a statement whose definition of the table is there already.
     """
 
@@ -88,7 +88,7 @@ class ObservedTable:
     def is_being_replaced(self) -> bool:
         """Whether the spec is that of rows which are still to be committed, in the place of all that are there.
 
-        The next commit ends it, whoever makes it: every commit is of rows that fit the spec.
+        The next commit ends it, whatever makes it: every commit is of rows that fit the spec.
         """
         return self.status.snapshot is not None and self.status.snapshot.manifest == self.replaces
 
@@ -184,7 +184,7 @@ class ObservedAgent:
     ``ready``: no probe of Kubernetes fails.
     ``takes_node_tokens``: it knows the audience of its node; agents of the release before do not.
     ``shares_certificate``: it is of the release before, whose agents share one that names no node.
-    ``is_marked``: our label says that its node holds replicas. ``is_kept``: an annotation asks autoscalers to leave the
+    ``is_marked``: our label: its node holds replicas. ``is_kept``: an annotation asks autoscalers to leave the
     node alone.
     """
 

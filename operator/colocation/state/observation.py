@@ -76,7 +76,7 @@ class Observation:
         """Whether it is known what this agent has of the table, as it is wanted now.
 
         It was asked about it; or it was asked about anything since the table is known here, and does not say that the
-        table's folder lies there.
+        table's folder is there.
         """
         asked = view.asked.get((table.identity.namespace, table.directory))
         if asked is not None:
@@ -98,7 +98,7 @@ class Observation:
 
     @cached_property
     def unready_nodes(self) -> frozenset[str]:
-        """Nodes on which no agent's pod is ready, as far as Kubernetes says."""
+        """Nodes on which no agent's pod is ready, as far as Kubernetes knows."""
         ready = {agent.node for agent in self.agents if agent.ready and not agent.deleting}
         return frozenset(agent.node for agent in self.agents) - ready
 

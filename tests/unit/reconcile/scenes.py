@@ -55,7 +55,7 @@ def settled_group(
 
 
 def held_by(node_name: str, of: ObservedTable, rows: BucketSequence = MAP, manifest: str = MANIFEST) -> TableReport:
-    """What the map says that the node should have of a table."""
+    """What a node should have of a table by the map."""
     states: dict[int, str | None] = {number: "complete" for number, row in enumerate(rows) if node_name in row}
     return table_report(of, states, manifest)
 

@@ -171,14 +171,14 @@ def test_a_table_without_newer_commits_is_not_listed() -> None:
 def test_a_commit_that_may_be_wrong_is_not_taken(
     snapshots: tuple[FolderSnapshot, ...], table: NamedTable, reason: str
 ) -> None:
-    """The report says why."""
+    """The report gives the reason."""
     found = only(folder(*snapshots), table=table)
     assert found.does is Does.NOTHING
     assert reason in found.passed_over[0]
 
 
 def test_a_created_table_gets_the_snapshot_that_more_nodes_have() -> None:
-    """Of two with one number, as nothing says which was committed; the operator lists that one first."""
+    """Of two with one number, as nothing states which was committed; the operator lists that one first."""
     table = living(0, is_whole=False, adopts=OTHER)
     found = only(folder(snapshot(3), snapshot(3, mark="b")), table=table)
     assert (found.does, found.chosen) == (Does.COMMIT, snapshot(3))

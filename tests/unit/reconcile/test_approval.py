@@ -59,7 +59,7 @@ def test_a_proposal_stands_in_status_condition_and_event_in_the_same_words() -> 
     assert status.stable
 
 
-def test_a_proposal_that_waits_is_told_once() -> None:
+def test_a_proposal_that_waits_is_reported_once() -> None:
     """The next pass writes nothing."""
     status = written(decided(uneven()))
     again = decided(uneven(status=status))

@@ -1,4 +1,4 @@
-"""Which agent gets which certificate: the node of the pod that asks, and nothing else, whatever a request says."""
+"""Which agent gets which certificate: the node of the pod that asks, and nothing else, whatever a request claims."""
 
 import ipaddress
 from collections.abc import Callable, Sequence
@@ -201,7 +201,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), json_values))
 def test_no_object_breaks_parser_or_judge(body: dict[str, object]) -> None:
-    """Whoever may create requests writes what they like."""
+    """Anyone who may create requests writes what they like."""
     assert judge(parse_certificate_request(body), AGENTS, POLICY).decision != "approve"
 
 

@@ -36,7 +36,7 @@ FIRST_HALF, SECOND_HALF = (
 
 
 def collecting(observation: Observation) -> list[str]:
-    """The nodes that are told to collect."""
+    """The nodes that are asked to collect."""
     return [one.node for one in actions_of(decided(observation), CollectGarbage)]
 
 
@@ -126,13 +126,13 @@ def test_an_empty_table_is_whole() -> None:
 @pytest.mark.parametrize(
     ("disk", "nodes"), [(OWN, NODES), (STRANGE, ("node-1", "node-2"))], ids=["its own", "nobody accepted it"]
 )
-def test_nothing_is_collected_on_a_disk_that_nobody_accepted(disk: str, nodes: tuple[str, ...]) -> None:
+def test_nothing_is_collected_on_a_disk_that_no_one_accepted(disk: str, nodes: tuple[str, ...]) -> None:
     """It may be put back where it belongs."""
     whole = held(b0=WHOLE, b1=WHOLE)
     assert tuple(collecting(on_disk(lying(node_1=whole), "node-3", disk))) == nodes
 
 
-def test_what_lies_on_a_strange_disk_makes_no_table_whole() -> None:
+def test_what_is_on_a_strange_disk_makes_no_table_whole() -> None:
     """The disk may be taken away again."""
     reports = {"node_1": LOST, "node_2": LOST, "node_3": held(b0=WHOLE, b1=WHOLE)}
     assert collecting(on_disk(lying(**reports), "node-3", STRANGE)) == []

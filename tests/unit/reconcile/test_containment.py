@@ -55,7 +55,7 @@ def failing(name: str, attribute: str, monkeypatch: pytest.MonkeyPatch, module: 
     monkeypatch.setattr(module, function, step)
 
 
-def test_what_an_agent_says_harms_its_node_alone() -> None:
+def test_what_an_agent_reports_harms_its_node_alone() -> None:
     """Whatever number passed for one: its node counts as one without an agent, and all others go on."""
     observation = two_groups()
     view = observation.agent_views["node-1"]
@@ -79,7 +79,7 @@ def test_what_an_agent_says_harms_its_node_alone() -> None:
 def test_error_of_one_group_is_that_groups(
     monkeypatch: pytest.MonkeyPatch, module: object, function: str, attribute: str
 ) -> None:
-    """It is not stable and says why; the other group and its tables are decided about as ever."""
+    """It is not stable and has a reason; the other group and its tables are decided about as ever."""
     before = decided(two_groups())
     failing("sales", attribute, monkeypatch, module, function)
     after = decided(two_groups())
@@ -135,7 +135,7 @@ def test_plan_that_cannot_be_checked_is_not_carried_out(monkeypatch: pytest.Monk
 
 
 def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so itself; groups and other tables do not notice."""
+    """The agent reports it itself; groups and other tables do not notice."""
     before = decided(two_groups())
     failing("orders", "table", monkeypatch, tables, "table_actions")
     after = decided(two_groups())

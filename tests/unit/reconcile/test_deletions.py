@@ -269,13 +269,13 @@ def with_a_leaving_table() -> Observation:
 
 
 def with_a_recovering_table() -> Observation:
-    """Its status says no snapshot, so all of its buckets look empty; whoever may write it made it name the group."""
+    """Its status has no snapshot, so all of its buckets look empty; a tenant made it name the group."""
     table, record = recovering(ORDERS)
     return left_behind(replace(table, status=ColocatedTableStatus(group="sales")), recycled=(record,))
 
 
 def on_a_strange_disk() -> Observation:
-    """Another disk lies at node 3's data root than the group remembers."""
+    """Another disk is at node 3's data root than the group remembers."""
     return on_disk(left_behind(), "node-3", STRANGE)
 
 
@@ -295,7 +295,7 @@ def with_an_unconfirmed_replica() -> Observation:
 
 
 def with_a_node_down() -> Observation:
-    """Node 2 held everything when its agent was heard last; nobody knows whether it will again."""
+    """Node 2 held everything when its agent was heard last; no one knows whether it will again."""
     observation = left_behind()
     nodes = tuple(replace(one, ready=one.name != "node-2") for one in observation.nodes)
     return replace(observation, nodes=nodes)
@@ -322,7 +322,7 @@ def test_what_a_node_cannot_tell_from_garbage_stays_where_it_may_be_wanted(obser
 
 
 def leaving_with_a_surplus(names_of_others: tuple[str, ...], state: str | None = "complete") -> Observation:
-    """Node 2 holds bucket 0 beside the map: of a table that leaves the group, and of these others in this state."""
+    """Node 2 holds bucket 0 outside the map: of a table that leaves the group, and of these others in this state."""
     tables = (ORDERS, *(settled_table(name) for name in names_of_others))
     rows: BucketSequence = (("node-1", "node-3"), ("node-1", "node-3"))
     group = settled_group(tables, rows=rows)
@@ -339,18 +339,18 @@ def leaving_with_a_surplus(names_of_others: tuple[str, ...], state: str | None =
 
 @pytest.mark.parametrize("others", [(), ("lines",)], ids=["alone", "with another table"])
 def test_what_leaves_the_group_is_not_dropped_with_the_rest(others: tuple[str, ...]) -> None:
-    """An order names the tables that stay; there is none where nothing of them lies."""
+    """An order names the tables that stay; there is none where nothing of them is."""
     found = actions_of(decided(leaving_with_a_surplus(others)), DropBucket)
     named = {table.directory for drop in found for table in drop.tables}
     assert named == {settled_table(name).directory for name in others}
 
 
-def test_no_order_goes_where_only_what_leaves_the_group_lies() -> None:
+def test_no_order_goes_where_only_what_leaves_the_group_is() -> None:
     """It would change nothing, and be given again with every pass."""
     assert actions_of(decided(leaving_with_a_surplus(("lines",), None)), DropBucket) == []
 
 
-def test_a_replica_beside_the_map_without_any_file_is_dropped_too() -> None:
+def test_a_replica_next_to_the_map_without_any_file_is_dropped_too() -> None:
     """No table leaves: the node may hold no more than a manifest, and then it is not surplus any more."""
     tables = (ORDERS, LINES)
     rows: BucketSequence = (("node-1", "node-3"), ("node-1", "node-3"))

@@ -124,7 +124,7 @@ def test_what_was_ordered_away_counts_as_gone_until_the_order_is_void(what: str,
 
 
 def test_order_that_ended_needs_one_newer_report_only() -> None:
-    """The agent has answered: what it says from then on is true."""
+    """The agent has answered: what it reports from then on is true."""
     action = ORDERED["a bucket"]
     evidence = Evidence().after(Observation(NOW), (action,)).ended((action,), NOW + seconds(1))
     still = Observation(NOW + seconds(3), agent_views=holding(1))
@@ -134,7 +134,7 @@ def test_order_that_ended_needs_one_newer_report_only() -> None:
 
 
 def test_orders_to_a_node_that_is_gone_are_forgotten_when_they_are_void() -> None:
-    """Nobody is left who could say more; what is remembered does not grow."""
+    """No one is left who could say more; what is remembered does not grow."""
     evidence = Evidence().after(Observation(NOW), (ORDERED["a bucket"],))
     assert evidence.after(Observation(NOW + seconds(20)), ()).ordered == evidence.ordered
     assert evidence.after(Observation(NOW + seconds(40)), ()).ordered == {}
@@ -157,7 +157,7 @@ def test_time_of_a_clock_that_is_ahead_counts_from_when_it_was_first_seen() -> N
 
 
 def test_clone_has_not_advanced_since_its_bytes_were_first_seen() -> None:
-    """By the operator's own clock, whatever the agent's says."""
+    """By the operator's own clock, whatever the agent's reports."""
     told = view(clones=(PROGRESS,))
     seen = Observation(NOW, clone_jobs=(clone_job(),), agent_views={"node-3": told})
     evidence = Evidence().after(seen, ())

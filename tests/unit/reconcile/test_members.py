@@ -20,7 +20,7 @@ from .scenes import actions_of, decided
 
 AN_HOUR_AGO = "2026-11-21T11:00:00Z"
 ORDERS = placed("orders", "stock", "stock")
-"""Its status says that it has arrived in ``stock``."""
+"""Its status reports that it has arrived in ``stock``."""
 SALES, STOCK = group("sales"), group("stock")
 STOCK = replace(STOCK, identity=replace(STOCK.identity, uid="cafebabe-group"))
 
@@ -88,7 +88,7 @@ HERE = placed("orders", "sales", "sales")
 def test_table_that_is_dropped_before_its_group_has_noticed_it_waits_in_the_bin(
     dropped: ObservedTable, dropped_at: object, tables: tuple[ObservedTable, ...], noticed: bool
 ) -> None:
-    """As any other; else its folder would be one that nobody can explain."""
+    """As any other; else its folder would be one that no one can explain."""
     other = tuple(replace(one, identity=replace(one.identity, uid="99999999-new")) for one in tables)
     gone = {dropped.identity.uid: DroppedTable(dropped, dropped_at)}  # type: ignore[arg-type]
     observation = Observation(NOW, groups=(SALES, STOCK), tables=other, dropped_tables=gone)

@@ -1,4 +1,4 @@
-"""Volumes and claims of namespaces' files: from whatever is there to what should be, touching nobody else's."""
+"""Volumes and claims of namespaces' files: from whatever is there to what should be, touching no one else's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -174,7 +174,7 @@ def test_namespaces_of_tables_get_theirs() -> None:
 
 
 def test_a_namespace_made_again_gets_a_volume_of_its_own() -> None:
-    """The old one waits for a claim that is gone; nobody else gets it in between."""
+    """The old one waits for a claim that is gone; no one else gets it in between."""
     server = Server()
     settle(server, quiet_observation("orders"))
     [old] = server.volumes.values()

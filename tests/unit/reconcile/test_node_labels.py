@@ -41,7 +41,7 @@ def performed(nodes: tuple[ObservedNode, ...], actions: list[LabelNode]) -> tupl
 
 
 def scene(*nodes: ObservedNode) -> Observation:
-    """A stable group on node-1 to node-3; ``nodes`` instead of those of their names, and beside them."""
+    """A stable group on node-1 to node-3; ``nodes`` instead of those of their names, and next to them."""
     named = {one.name: one for one in nodes}
     usual = {name: labelled(name, sales="true") for name in NODES}
     return replace(quiet_observation("orders"), nodes=tuple({**usual, **named}.values()))

@@ -1,4 +1,4 @@
-"""When a dropped table has its files back, what nodes are told until then, and when it is lost for good."""
+"""When a dropped table has its files back, what nodes are given until then, and when it is lost for good."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ AN_HOUR_AGO, IN_AN_HOUR = "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"
 def told(
     node: str, table: ObservedTable = TABLE, record: RecycledTable = RECORD, bin_: tuple[str, ...] = (), **held: object
 ) -> AgentView:
-    """What an agent says of a table that is brought back: all that its map wants is there, but for ``held``."""
+    """What an agent reports of a table that is brought back: all that its map wants is there, but for ``held``."""
     group = settled_group((), (record,))
     report = replace(held_by(node, table), **held)  # type: ignore[arg-type]
     view = agent_view(group, (table,), (report,))
@@ -36,7 +36,7 @@ def told(
 
 
 def coming_back(record: RecycledTable = RECORD, **views: AgentView) -> Observation:
-    """The table that is made anew lies where the group's map wants it; ``views``: what other nodes say."""
+    """The table that is made again is where the group's map wants it; ``views``: of other nodes."""
     found = {name: told(name, record=record) for name in NODES}
     found |= {name.replace("_", "-"): view for name, view in views.items()}
     observation = observe(settled_group((), (record,)), (TABLE,), found)
@@ -131,7 +131,7 @@ def test_disk_that_takes_no_writes_holds_up_no_table(reason: str, is_whole: bool
                      id="it is silent"),
     ],
 )  # fmt: skip
-def test_node_is_told_to_give_a_folder_its_new_name(record: RecycledTable, view: AgentView, is_told: bool) -> None:
+def test_a_node_is_asked_to_rename_a_folder(record: RecycledTable, view: AgentView, is_told: bool) -> None:
     """Only what the group would find again under the new name, if the recovery is given up half way."""
     found = recovery(coming_back(record, node_3=view))
     assert [(order.node, order.directory, order.successor) for order in found.orders] == (
@@ -171,7 +171,7 @@ def test_table_is_lost_only_with_proof(observation: Observation, lost: bool) -> 
     assert (next_recycled(group, cluster) == ()) is lost
 
 
-def test_table_that_nobody_asks_for_goes_with_its_time() -> None:
+def test_table_that_no_one_asks_for_goes_with_its_time() -> None:
     """There is nothing to wait for."""
     observation = purged(bin_=(OLD_FOLDER,))
     [group] = observation.groups

@@ -35,7 +35,7 @@ OVER = "2026-11-21T11:00:00Z"
 def lying(
     folders: int, records: tuple[RecycledTable, ...] = (), tables: int = 1, first: int = 0
 ) -> Observation:
-    """So many folders on each node that no table has, beside those of loaded tables."""
+    """So many folders on each node that no table has, next to those of loaded tables."""
     known = tuple(settled_table(f"table{number}") for number in range(tables))
     group = settled_group(known, records)
     unknown = tuple(f"shop/lost{number}-{number:08x}" for number in range(first, first + folders))
@@ -53,7 +53,7 @@ def recycled(observation: Observation, evidence: Evidence, policy: Policy = POLI
 
 
 def dropped(recovers: bool, purge_at: str) -> Observation:
-    """Node 1 was away when the table was dropped: its folder lies there; ``recovers``: a table asks for it."""
+    """Node 1 was away when the table was dropped: its folder is there; ``recovers``: a table asks for it."""
     table, record = recovering(ORDERS)
     group = settled_group((), (record.model_copy(update={"purge_at": purge_at}),))
     tables = (table,) if recovers else ()
@@ -76,7 +76,7 @@ def test_folder_that_is_taken_over_is_not_recycled() -> None:
     assert not recycled(observation, seen(observation))
 
 
-def test_folder_that_nobody_knows_waits() -> None:
+def test_folder_that_no_one_knows_waits() -> None:
     """It goes once this operator has seen it without a table for long enough."""
     observation = lying(1)
     evidence = Evidence().after(replace(observation, now=NOW - LONG + seconds(1)), ())
@@ -94,7 +94,7 @@ def stalled(decision: Decision) -> tuple[str, str]:
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_small_cluster_that_lost_its_objects_loses_no_files(lost: int) -> None:
-    """CRDs applied anew: whatever lies there is unexplained, however little it is."""
+    """CRDs applied again: whatever is there is unexplained, however little it is."""
     observation = lying(lost, tables=0)
     decision = decide(observation, seen(observation), POLICY, False)
     assert actions_of(decision, RecycleTable) == []
@@ -103,7 +103,7 @@ def test_small_cluster_that_lost_its_objects_loses_no_files(lost: int) -> None:
 
 @pytest.mark.parametrize("tables", [0, 30], ids=["no table is left", "most tables are there"])
 def test_more_than_a_small_share_does_not_go(tables: int) -> None:
-    """4 folders on 3 nodes are more than 10, and than 5 % of all: the group says so, and what to do."""
+    """4 folders on 3 nodes are more than 10, and than 5 % of all: the group reports it, and what to do."""
     observation = lying(4, tables=tables)
     decision = decide(observation, seen(observation), POLICY, False)
     assert actions_of(decision, RecycleTable) == []
@@ -116,8 +116,8 @@ def test_more_than_a_small_share_does_not_go(tables: int) -> None:
     assert "Stalled" in [one.reason for one in actions_of(decision, PostEvent)]
 
 
-def test_a_group_says_nothing_of_other_namespaces_tables() -> None:
-    """Whoever reads it may not read them; the operator's log names all."""
+def test_a_group_is_silent_of_other_namespaces_tables() -> None:
+    """Anyone who reads it may not read them; the operator's log names all."""
     observation = lying(4)
     withheld = decide(observation, seen(observation), POLICY, False).withheld
     assert withheld is not None
@@ -200,7 +200,7 @@ def test_share_is_of_folders_and_of_bytes(brake: Brake, holds: bool) -> None:
 
 
 def weighing(observation: Observation, sizes_bytes: dict[str, int]) -> Observation:
-    """With agents that tell how much lies in the folders."""
+    """With agents that tell how much is in the folders."""
     views = {}
     for name, view in observation.agent_views.items():
         assert view.report is not None
@@ -209,7 +209,7 @@ def weighing(observation: Observation, sizes_bytes: dict[str, int]) -> Observati
 
 
 def test_one_huge_table_among_many_small_ones_does_not_go() -> None:
-    """3 of 303 folders are few, and most of all bytes lie in them: the message says so."""
+    """3 of 303 folders are few, and most of all bytes lie in them: the message reports it."""
     observation = weighing(lying(1, tables=100), {"shop/lost0-00000000": 40 * GIB})
     decision = decide(observation, seen(observation), POLICY, False)
     assert actions_of(decision, RecycleTable) == []
@@ -323,7 +323,7 @@ def test_many_tables_that_are_dropped_at_once_wait(observation: Observation, goe
 
 
 def test_tables_that_wait_are_held_once_their_groups_are_gone() -> None:
-    """Nobody remembers them then: the brake decides."""
+    """No one remembers them then: the brake decides."""
     observation = replace(dropped_lately(11), groups=())
     decision = decide(observation, seen(observation), POLICY, False)
     assert actions_of(decision, RecycleTable) == []
@@ -340,7 +340,7 @@ def test_of_many_dropped_tables_those_that_are_asked_back_go_at_once() -> None:
 
 @pytest.mark.parametrize(("disk", "goes"), [(OWN, True), (STRANGE, False)], ids=["its own", "nobody accepted it"])
 @pytest.mark.parametrize("is_dropped", [True, False])
-def test_folders_on_a_disk_that_nobody_accepted_stay(disk: str, goes: bool, is_dropped: bool) -> None:
+def test_folders_on_a_disk_that_no_one_accepted_stay(disk: str, goes: bool, is_dropped: bool) -> None:
     """It may be another node's, put in by mistake; once somebody accepts it, they go as any other."""
     observation = dropped_lately(1, left=5) if is_dropped else lying(1, tables=5)
     observation = on_disk(observation, "node-3", disk)
@@ -349,7 +349,7 @@ def test_folders_on_a_disk_that_nobody_accepted_stay(disk: str, goes: bool, is_d
 
 
 def test_folders_on_a_strange_disk_do_not_make_others_few() -> None:
-    """12 of 24 are withheld, whatever else lies on a disk that nobody accepted."""
+    """12 of 24 are withheld, whatever else is on a disk that no one accepted."""
     observation = lying(4, tables=4)
     view = observation.agent_views["node-3"]
     assert view.report is not None

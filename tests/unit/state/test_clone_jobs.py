@@ -51,7 +51,7 @@ def test_clone_is_settled(job: ObservedCloneJob, state: GroupState, settled: boo
 
 
 def test_clone_advances_with_its_progress() -> None:
-    """``since`` is when it last advanced: that is how a stalled clone is told from a slow one."""
+    """``since`` is when it last advanced: that is how a stalled clone differs from a slow one."""
     advanced = NOW - seconds(5)
     progress = CloneProgress(
         namespace="shop", group="sales", bucket=0, bytes_done=7, bytes_total=10, updated_at="2999-01-01T00:00:00Z"
@@ -64,7 +64,7 @@ def test_clone_advances_with_its_progress() -> None:
 
 
 def test_job_of_a_predecessor_is_nobodys() -> None:
-    """A group that was made anew has another uid, and its Jobs other names."""
+    """A group that was made again has another uid, and its Jobs other names."""
     job = clone_job()
     stray = replace(job, identity=replace(job.identity, name=job.identity.name.replace("deadbeef", "00000000")))
     seen = observation(stray)

@@ -112,7 +112,7 @@ def test_times_of_others_are_never_in_the_future() -> None:
 
 
 def claiming(manifest: str, heard: tuple[str, ...], seen_at: object = JUST_NOW) -> Observation:
-    """A tenant wrote a manifest that nobody has; ``heard``: the nodes that were asked about it."""
+    """A tenant wrote a manifest that no one has; ``heard``: the nodes that were asked about it."""
     bogus = with_manifest(ORDERS, manifest)
     group = settled_group((bogus, LINES))
     views = {}
@@ -127,7 +127,7 @@ def claiming(manifest: str, heard: tuple[str, ...], seen_at: object = JUST_NOW) 
 
 
 @pytest.mark.parametrize("heard", [NODES[:0], NODES[:1], NODES[:2]], ids=["no node", "one node", "all but one"])
-def test_manifest_that_nobody_has_yet_changes_no_verdict(heard: tuple[str, ...]) -> None:
+def test_manifest_that_no_one_has_yet_changes_no_verdict(heard: tuple[str, ...]) -> None:
     """Until all nodes have answered about it, the other tables' replicas stay as good as they were."""
     found = state(claiming(FORMER, heard))
     assert found.unconfirmed == {"node-1": (0,), "node-2": (0, 1), "node-3": (1,)}

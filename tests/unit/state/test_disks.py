@@ -100,7 +100,7 @@ def test_nodes_that_share_a_data_root(remembered: tuple[str, ...], silent: tuple
             assert "Give each node a data root of its own" in one.not_ready_message
 
 
-def test_what_a_missing_disk_says() -> None:
+def test_what_a_missing_disk_reports() -> None:
     """Which disk is there, which was, and the command for one that is there to stay."""
     views = {"node-1": telling(NEW)}
     [found] = snapshot(groups=(remembering(),), nodes=(NODE,), agents=(agent("node-1"),), agent_views=views).nodes

@@ -39,7 +39,7 @@ def test_failures_are_counted(ended: list[EndedClone], failures: dict[str, int])
     [(1, None), (2, None), (3, 1), (4, 2), (5, 4), (8, 32), (9, 60), (100, 60)],
 )
 def test_left_out_for_a_growing_time(failures: int, minutes: int | None) -> None:
-    """1, 2, 4, … 60 minutes from the third failure on; fewer leave nobody out."""
+    """1, 2, 4, … 60 minutes from the third failure on; fewer leave no one out."""
     [known] = next_failing_targets((), [FAILED] * failures, NODES, NOW)
     found = failing_targets_of([known], NOW)
     if minutes is None:
@@ -52,7 +52,7 @@ def known(node: str, retry_at: timedelta) -> FailingTargetStatus:
     return FailingTargetStatus(node=node, failures=5, retry_at=format_time(NOW + retry_at), message="disk full")
 
 
-def test_clock_that_has_jumped_leaves_nobody_out_for_longer() -> None:
+def test_clock_that_has_jumped_leaves_no_one_out_for_longer() -> None:
     """The time was written by another operator, whose clock was ahead."""
     [found] = failing_targets_of([known("node-1", timedelta(days=365))], NOW).values()
     assert found.retry_at == NOW + timedelta(minutes=60)

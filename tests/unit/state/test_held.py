@@ -82,7 +82,7 @@ UNNAMED = replace(table_report(ORDERS, {}), manifest_present=False, unnamed_buck
         pytest.param(view(table_report(ORDERS, {0: "complete"}), silent_since=NOW), {0: "partial"}, id="had all"),
     ],
 )
-def test_files_that_cannot_be_named_count_where_nobody_has_all(other: object, found: dict[int, str]) -> None:
+def test_files_that_cannot_be_named_count_where_no_one_has_all(other: object, found: dict[int, str]) -> None:
     """They are worth a clone from all that have something, and from those that have the manifest."""
     _, holdings = held({"node-1": view(UNNAMED), "node-2": other}, tables=(ORDERS,))
     assert holdings.get("node-1", {}) == found
@@ -191,7 +191,7 @@ def test_it_does_not_decide_stability() -> None:
     ],
 )
 def test_it_counts_only_while_it_is_there_to_be_kept(told: tuple[TableReport, ...], options: dict[str, Any]) -> None:
-    """Files that nobody has can be waited for in vain."""
+    """Files that no one has can be waited for in vain."""
     assert held_of_emptied(*told, **options) == ((0, 0), {})
 
 

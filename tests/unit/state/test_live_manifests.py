@@ -1,4 +1,4 @@
-"""Which files of a table stay, whoever decides about it: those of what its status or its record calls live."""
+"""Which files of a table stay, in every decision: those of what its status or its record calls live."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def test_live_manifests_of_a_table(of: ObservedTable, live: tuple[str, ...]) -> 
 
 
 def test_nothing_is_live_and_nothing_goes_of_a_table_at_fault() -> None:
-    """No node has the manifest that its status names: what else lies there may be all that is left."""
+    """No node has the manifest that its status names: what else is there may be all that is left."""
     observation = quiet_observation("orders")
     [found] = assemble(observation).tables.values()
     assert (found.fault, found.live_manifests) == (None, (MANIFEST,))

@@ -34,7 +34,7 @@ def test_tables_are_sorted() -> None:
     assert "named twice: a" in found.refusals[invalid.identity.uid].message
 
 
-def test_group_whose_spec_is_not_valid_takes_nobody() -> None:
+def test_group_whose_spec_is_not_valid_takes_no_one() -> None:
     """Its tables say that the group has to be corrected."""
     broken = replace(group(), spec=None, spec_error="buckets: too many")
     orders = table("orders")
@@ -105,8 +105,8 @@ def test_replicas_of_a_group_may_be_raised_over_its_members(spec: dict[str, obje
     assert len(found.members["shop", "sales"]) == 1
 
 
-def test_group_made_anew_with_another_schema_places_no_old_files() -> None:
-    """Files of two buckets cannot be placed by a map of four; the table says what is wrong."""
+def test_group_made_again_with_another_schema_places_no_old_files() -> None:
+    """Files of two buckets cannot be placed by a map of four; the table states what is wrong."""
     orders = placed("orders", "sales", "sales")
     found = memberships(Observation(NOW, groups=(group("sales", buckets=4),), tables=(orders,)))
     assert found.members["shop", "sales"] == ()

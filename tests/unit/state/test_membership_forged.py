@@ -1,4 +1,4 @@
-"""Whoever may write a table's status places no table anywhere by it."""
+"""Anyone who may write a table's status places no table anywhere by it."""
 
 from dataclasses import replace
 from typing import Any
@@ -136,7 +136,7 @@ def test_forged_status_changes_nothing_of_others(data: st.DataObject) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_forged_words_of_the_operator_are_not_heard(data: st.DataObject) -> None:
-    """The group remembers what was accepted; and the operator's own fields are written anew, so they are no fault."""
+    """The group remembers what was accepted; and the operator's own fields are written again, so they are no fault."""
     observation, victim = data.draw(clusters())
     uid = victim.identity.uid
     if not is_remembered(observation, uid):
@@ -168,7 +168,7 @@ def test_table_on_its_way_does_not_arrive_in_a_closed_group() -> None:
 
 @pytest.mark.parametrize("forged", [None, 1, 3])
 def test_replicas_are_those_that_were_accepted(forged: int | None) -> None:
-    """The group's were raised since; the table said 2 then and now, whatever its status says."""
+    """The group's were raised since; the table said 2 then and now, whatever its status claims."""
     orders = placed("orders", "sales", "sales", replicas=2)
     sales = remembering(group("sales", replicas=3), orders)
     found = memberships(Observation(NOW, groups=(sales,), tables=(forge(orders, {"replicas": forged}),)))
@@ -177,7 +177,7 @@ def test_replicas_are_those_that_were_accepted(forged: int | None) -> None:
 
 
 def test_closed_group_is_not_kept_by_tables_that_name_it() -> None:
-    """A group of another namespace goes with its last table, whoever would like to be in it."""
+    """A group of another namespace goes with its last table, even if others name it."""
     orders = table("orders", "bank/vault")
     found = memberships(Observation(NOW, groups=(foreign("vault", ["treasury"]),), tables=(orders,)))
     assert found.wanted == {}

@@ -71,7 +71,7 @@ def test_job_that_is_not_ours_is_no_clone() -> None:
         ([], False),
     ],
 )
-def test_node_is_ready_only_when_it_says_so(conditions: list[dict[str, str]], ready: bool) -> None:
+def test_node_is_ready_only_when_it_reports_it(conditions: list[dict[str, str]], ready: bool) -> None:
     """Unknown is what a lost node shows."""
     assert parse_node({"metadata": metadata(), "status": {"conditions": conditions}}).ready is ready
 
@@ -145,7 +145,7 @@ def test_readers_keep_the_address_of_an_agent_that_restarts() -> None:
     assert Observation(NOW, last_readers_urls=before).readers_urls == before
 
 
-def test_spec_that_makes_no_sense_says_why() -> None:
+def test_spec_that_makes_no_sense_gives_the_reason() -> None:
     """What the CRD cannot check is found here: columns that differ in case only."""
     columns = [{"name": "a", "type": "int"}, {"name": "A", "type": "int"}]
     parsed = parse_table({"metadata": metadata(), "spec": {"columns": columns, "bucketedBy": ["a"]}})

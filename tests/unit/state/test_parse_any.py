@@ -172,7 +172,7 @@ def test_bad_status_harms_its_table_alone(path: tuple[Json, ...], value: Json) -
                      "status.snapshot.committedAt is missing", id="missing"),
     ],
 )  # fmt: skip
-def test_bad_status_says_what_is_wrong(path: tuple[Json, ...], value: Json, message: str) -> None:
+def test_bad_status_reports_what_is_wrong(path: tuple[Json, ...], value: Json, message: str) -> None:
     """The field, what it holds, and what is allowed."""
     assert parse_table(changed(TABLE, ("status", *path), value)).status_error == message
 
@@ -227,5 +227,5 @@ def test_jobs_made_by_others(change: tuple[str, str, str], found: int | None) ->
     ],
 )
 def test_nodes_that_take_new_replicas(spec: Json, schedulable: bool) -> None:
-    """Neither cordoned ones nor those with a taint that is not tolerated; readiness is told by the Ready condition."""
+    """Neither cordoned ones nor those with a taint that is not tolerated; readiness is the Ready condition."""
     assert parse_node({"metadata": metadata(), "spec": spec}, {"disk"}).schedulable is schedulable

@@ -1,4 +1,4 @@
-"""Tables whose definition is that of rows which are still to be committed: what the operator says and remembers."""
+"""Tables whose definition is that of rows which are still to be committed: what the operator reports and remembers."""
 
 from dataclasses import replace
 

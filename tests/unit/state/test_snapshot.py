@@ -1,4 +1,4 @@
-"""What the planner is told of nodes, groups and clones."""
+"""What the planner gets: nodes, groups and clones."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -158,7 +158,7 @@ def test_group_is_unstable_since() -> None:
     assert found.unstable_since == {0: datetime.fromisoformat(later), 1: datetime.fromisoformat(first)}
 
 
-def test_group_that_was_made_anew_takes_the_replicas_that_are_there() -> None:
+def test_group_that_was_made_again_takes_the_replicas_that_are_there() -> None:
     """Its map is read off the nodes; a bucket with too few holders is left for repair."""
     orders = table("orders")
     everywhere = {"node-1": {0: "complete", 1: "complete"}, "node-2": {0: "complete"}, "node-3": {0: "complete"}}
