@@ -41,10 +41,10 @@ def lossy() -> Script:
 def test_the_report_has_the_promised_fields() -> None:
     """What happened, counted."""
     events = lossy().history.events
-    told = json.loads(report.write(PLAN, events, judge(events)).read_text())
-    assert set(told) >= FIELDS
-    assert (told["seed"], told["steps"], told["faults"], told["queries"]) == (17, 3, {"partition": 1}, 1)
-    assert (told["lost_rows"], told["wrong_answers"], told["errors_not_allowed"]) == (1, 0, 0)
+    shown = json.loads(report.write(PLAN, events, judge(events)).read_text())
+    assert set(shown) >= FIELDS
+    assert (shown["seed"], shown["steps"], shown["faults"], shown["queries"]) == (17, 3, {"partition": 1}, 1)
+    assert (shown["lost_rows"], shown["wrong_answers"], shown["errors_not_allowed"]) == (1, 0, 0)
 
 
 def test_a_fault_that_could_not_be_made_is_reported_and_not_counted() -> None:
@@ -55,8 +55,8 @@ def test_a_fault_that_could_not_be_made_is_reported_and_not_counted() -> None:
     number = script.history.invoke("faults", "node-deleted", plan=8)
     script.history.note("faults", OK, "node-deleted", number, what="node-2, killed only: refused", holds=False)
     events = script.history.events
-    told = report.figures(PLAN, events, judge(events))
-    assert (told["faults"], told["faults_not_made"]) == (
+    shown = report.figures(PLAN, events, judge(events))
+    assert (shown["faults"], shown["faults_not_made"]) == (
         {"partition": 1, "node-deleted (killed only)": 1}, {"disk-read-only": ["the mount is busy"]}
     )  # fmt: skip
     assert report.summary(events).splitlines() == [

@@ -164,9 +164,9 @@ def run_in_namespace(folder: Path, program: str = PROGRAM) -> dict[str, Any]:
 
 def test_what_happens_to_real_disks(tmp_path: Path) -> None:
     """Each state has its word; a disk keeps its id; nothing is written to the wrong one."""
-    told = run_in_namespace(tmp_path)
-    disk, _ = told["mounted"]
-    assert told == {
+    shown = run_in_namespace(tmp_path)
+    disk, _ = shown["mounted"]
+    assert shown == {
         "unmounted, a mount point is required": ["", "DiskMissing"],
         "mounted": [disk, None],
         "full": [disk, "DiskFull"],
@@ -176,10 +176,10 @@ def test_what_happens_to_real_disks(tmp_path: Path) -> None:
         "what was hashed meanwhile is known": ["data/before", "data/meanwhile"],
         "writable again": [disk, None],
         "another one mounted over it": [disk, "DiskMissing", True],
-        "a clone says": told["a clone says"],
+        "a clone says": shown["a clone says"],
         "and writes nothing": [],
     }
-    assert "without a marker" in told["a clone says"]
+    assert "without a marker" in shown["a clone says"]
     assert not (tmp_path / "colocation.json").exists()
 
 

@@ -171,10 +171,10 @@ class Installation:
         patch = as_json({"status": {"conditions": [condition]}})
         self.kubectl("patch", "node", node, "--subresource=status", "-p", patch)
 
-    def load(self, namespace: str, table: str, snapshot_id: int = 1, **told: object) -> None:
+    def load(self, namespace: str, table: str, snapshot_id: int = 1, **shown: object) -> None:
         """What a loader does: files to every replica's agent, the manifest to all, then the commit.
 
-        ``told``: what else the commit writes into the status.
+        ``shown``: what else the commit writes into the status.
         """
         body = self.read("ct", table, namespace)
         group_namespace, group_name = group_key(namespace, body["status"]["group"])
@@ -200,7 +200,7 @@ class Installation:
         }  # fmt: skip
         self.kubectl(
             "patch", "ct", table, "--namespace", namespace, "--subresource=status", "--type=merge",
-            "-p", as_json({"status": {"snapshot": snapshot, **told}}),
+            "-p", as_json({"status": {"snapshot": snapshot, **shown}}),
         )  # fmt: skip
 
     def run_clone(self, name: str) -> None:

@@ -168,8 +168,8 @@ def test_mark_stays_until_it_is_taken_back(api: AdminApi) -> None:
     assert (status, answer["stable"], answer["reason"]) == (200, True, "AllReplicasComplete")
     installation.wait("cg", "sales", NAMESPACE, STABLE)
     assert api.meta()["unstableGroups"] == []
-    told = {event["reason"] for event in installation.get("events", "-n", NAMESPACE)["items"]}
-    assert {"MarkedUnstable", "MarkRemoved"} <= told
+    shown = {event["reason"] for event in installation.get("events", "-n", NAMESPACE)["items"]}
+    assert {"MarkedUnstable", "MarkRemoved"} <= shown
 
 
 def until_it_serves(api: AdminApi) -> None:

@@ -66,7 +66,7 @@ def shop(cluster: ControlPlane, namespace: str) -> str:
 
 
 @pytest.fixture
-def nobody(cluster: ControlPlane, shop: str, tmp_path: Path) -> Iterator[Path]:
+def no_one(cluster: ControlPlane, shop: str, tmp_path: Path) -> Iterator[Path]:
     """The kubeconfig of an account without any right."""
     cluster.kubectl("create", "serviceaccount", "nobody", "-n", shop)
     settings = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -85,9 +85,9 @@ def failures(run: Colocation, lines: list[str], said: str, *more: str) -> list[s
     return [f"{line}: {one.exit_code} {one.stderr}" for line, one in wrong]
 
 
-def test_without_rights_each_command_reports_it(colocation: As, nobody: Path) -> None:
+def test_without_rights_each_command_reports_it(colocation: As, no_one: Path) -> None:
     """And where the rights are listed; `doctor` raises no alarm about them."""
-    run = colocation(nobody)
+    run = colocation(no_one)
     assert failures(run, [*IN_A_NAMESPACE, STATEMENT, *OF_THE_CLUSTER], "you may not do this: ") == []
     doctor = run("doctor")
     assert doctor.exit_code == 0

@@ -63,8 +63,8 @@ async def answer(node: FakeNode, request: Json, known: str | None) -> tuple[str,
     content = await node.inventory(request, known)
     assert content is not None
     report = json.loads(content)
-    told = [one["directory"] for one in report["tables"]]
-    return f'"{report["revision"]}"', report["isFull"], told, report["unknownDirectories"]
+    shown = [one["directory"] for one in report["tables"]]
+    return f'"{report["revision"]}"', report["isFull"], shown, report["unknownDirectories"]
 
 
 async def test_fake_agent_answers_with_what_changed(node: FakeNode) -> None:

@@ -102,8 +102,8 @@ def test_prometheus_takes_all_of_it(installation: Installation, tmp_path: Path) 
     with running_prometheus(tmp_path / "prometheus", jobs) as prometheus:
         prometheus.wait(lambda one: one.value("count(up == 1)") == 1 + len(installation.nodes))
         known = {one.base_name for one in (*OPERATOR_METRICS, *AGENT_METRICS)}
-        told = set(prometheus.get("metadata"))
-        assert {name.removesuffix("_total") for name in told} >= known
+        shown = set(prometheus.get("metadata"))
+        assert {name.removesuffix("_total") for name in shown} >= known
         assert prometheus.value('colocation_group_stable{namespace="shop",group="sales"}') == 1
         assert prometheus.value('sum(colocation_tables{accepted="True"})') == 1
         assert prometheus.value("count(colocation_agent_certificate_end_timestamp_seconds > time())") == 3

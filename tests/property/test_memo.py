@@ -288,12 +288,12 @@ def test_memo_changes_nothing(seed: int) -> None:
     for step in range(STEPS):
         observation, collect = cluster.observation(), cluster.random.random() < 0.1
         remembered = decide(observation, evidence, POLICY, collect, memo)
-        anew = decide(observation, evidence, POLICY, collect)
-        assert remembered.errors.keys() == anew.errors.keys(), f"step {step}"
-        assert replace(remembered, errors={}) == replace(anew, errors={}), f"step {step}"
+        again = decide(observation, evidence, POLICY, collect)
+        assert remembered.errors.keys() == again.errors.keys(), f"step {step}"
+        assert replace(remembered, errors={}) == replace(again, errors={}), f"step {step}"
         if cluster.random.random() < 0.8:
-            evidence = evidence.after(observation, (one for scope in anew.scopes for one in scope.actions))
-            cluster.apply(anew)
+            evidence = evidence.after(observation, (one for scope in again.scopes for one in scope.actions))
+            cluster.apply(again)
         for _ in range(cluster.random.choice((0, 1, 1, 2))):
             cluster.change()
 
@@ -306,8 +306,8 @@ def differences(seen: Observation) -> Iterator[tuple[str, Observation]]:
         yield f"memory of {name}", _with_view(seen, name, replace(view, tables={}))
         for key, report in view.tables.items():
             for retained in ((), (0, 1)):
-                told = {**view.tables, key: replace(report, retained_missing=retained)}
-                yield f"{key} on {name} lacks {retained}", _with_view(seen, name, replace(view, tables=told))
+                shown = {**view.tables, key: replace(report, retained_missing=retained)}
+                yield f"{key} on {name} lacks {retained}", _with_view(seen, name, replace(view, tables=shown))
     for number, node in enumerate(seen.nodes):
         yield f"readiness of {node.name}", _with(seen, "nodes", number, replace(node, ready=not node.ready))
     for number, group in enumerate(seen.groups):
@@ -486,6 +486,6 @@ def test_memo_notices_what_one_input_alone_tells(
     memo = Memo()
     for _ in range(2):
         known = decide(before, Evidence(), POLICY, False, memo)
-    anew = decide(after, Evidence(), POLICY, False)
-    assert decide(after, Evidence(), POLICY, False, memo) == anew
-    assert anew != known
+    again = decide(after, Evidence(), POLICY, False)
+    assert decide(after, Evidence(), POLICY, False, memo) == again
+    assert again != known

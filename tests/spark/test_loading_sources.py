@@ -152,11 +152,11 @@ def test_a_load_tells_how_far_it_is(
     rows = spark.range(ROWS).selectExpr("id", "repeat(uuid(), 4) AS name")
     with printing_progress(spark, interval_seconds=0.1):
         assert add_table(catalog, "watched", rows, ["id"]).rows == ROWS
-    told = [found for line in capsys.readouterr().out.splitlines() if (found := find_progress(line))]
-    writing = [one for one in told if one.phase == "writing"]
-    assert {one.phase for one in told[:1]} == {"reading"}
+    shown = [found for line in capsys.readouterr().out.splitlines() if (found := find_progress(line))]
+    writing = [one for one in shown if one.phase == "writing"]
+    assert {one.phase for one in shown[:1]} == {"reading"}
     assert {one.rows for one in writing} == {ROWS}
-    assert any(_is_in_the_middle(one) for one in writing), told
+    assert any(_is_in_the_middle(one) for one in writing), shown
 
 
 def _is_in_the_middle(one: WriteProgress) -> bool:

@@ -89,9 +89,9 @@ def test_only_what_is_written_in_the_manifest_is_trusted(session: SparkSession, 
     table = tables.tables["appended"]
     assert table.status.snapshot
     location = f"coloc://shop/{table.directory}/{table.status.snapshot.manifest_sha256}/data"
-    told = {"name": "sales", "agents": tables.agents, "buckets": MAP}
+    shown = {"name": "sales", "agents": tables.agents, "buckets": MAP}
     for key, value in {
-        "group.shop.sales": json.dumps(told), f"table.shop.{table.directory}": "sales",
+        "group.shop.sales": json.dumps(shown), f"table.shop.{table.directory}": "sales",
         "data.root": session.conf.get("spark.colocation.dataRoot"),
         "token.file": session.conf.get("spark.colocation.tokenFile"),
         "ca.file": session.conf.get("spark.colocation.caFile"),

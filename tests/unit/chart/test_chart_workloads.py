@@ -245,8 +245,8 @@ def test_agents_are_marked_as_those_that_take_tokens_of_their_node(render: Rende
     assert known is not None
     assert known.takes_node_tokens
     account = CloneJobSettings.model_fields["service_account"].default
-    told = variables(workload)["COLOCATION_CLONE_ACCOUNT"]
-    assert told == f"system:serviceaccount:colocation-system:{account}"
+    shown = variables(workload)["COLOCATION_CLONE_ACCOUNT"]
+    assert shown == f"system:serviceaccount:colocation-system:{account}"
 
 
 @pytest.mark.parametrize(

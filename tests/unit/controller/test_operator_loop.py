@@ -206,14 +206,14 @@ async def test_proxy_that_answers_in_its_place_tells_no_time(
     async def check_ready() -> None:
         if (status := next(asked, 0)) != 0:
             raise ApiError(status, "bad gateway")
-        api.clock.hear({"Date": "Sun, 22 Nov 2026 12:00:00 GMT"} if told else {})
+        api.clock.hear({"Date": "Sun, 22 Nov 2026 12:00:00 GMT"} if shown else {})
 
     monkeypatch.setattr(api, "check_ready", check_ready)
-    for told in (True, False):
+    for shown in (True, False):
         api.clock, asked = ServerClock(local=lambda: NOON), iter([503] * 3)
         operator._clock._wall = api.clock.now
         await operator._set_clock()
-        assert (operator._now() - NOON > timedelta(hours=12)) is told
+        assert (operator._now() - NOON > timedelta(hours=12)) is shown
     assert "the clock of this node is taken" in caplog.text
 
 

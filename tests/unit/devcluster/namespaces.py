@@ -7,7 +7,7 @@ NETWORK = ("--net",)
 MOUNTS = ("--mount", "--propagation", "private")
 
 
-def told(namespace: tuple[str, ...], program: str, *arguments: str) -> list[str]:
+def shown(namespace: tuple[str, ...], program: str, *arguments: str) -> list[str]:
     """The lines that a Python program prints in a new namespace, NETWORK or MOUNTS."""
     command = ["unshare", *namespace, sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

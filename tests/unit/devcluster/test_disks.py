@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import disks, paths
-from tests.unit.devcluster.namespaces import MOUNTS, told
+from tests.unit.devcluster.namespaces import MOUNTS, shown
 
 MOUNT_TABLE = f"""\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -79,14 +79,14 @@ def test_down_takes_the_disks_of_all_nodes_and_nothing_else() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 def test_a_full_disk_takes_nothing_more_and_keeps_what_it_has(tmp_path: Path) -> None:
     """And takes no one else's room."""
-    assert told(MOUNTS, ON_A_DISK, str(tmp_path)) == ["0", "No space left on device", "kept"]
+    assert shown(MOUNTS, ON_A_DISK, str(tmp_path)) == ["0", "No space left on device", "kept"]
     assert (tmp_path / disks.IMAGE).stat().st_blocks * 512 < 100 << 20
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 def test_a_disk_that_fails_is_well_again_when_it_was_mounted_again(tmp_path: Path) -> None:
     """With what was synced, and although another node was started meanwhile."""
-    assert told(MOUNTS, A_DISK_THAT_FAILS, str(tmp_path)) == [
+    assert shown(MOUNTS, A_DISK_THAT_FAILS, str(tmp_path)) == [
         "another node holds ['node-2']",
         "well True",
         "well False True",

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.unit.devcluster.namespaces import NETWORK, told
+from tests.unit.devcluster.namespaces import NETWORK, shown
 
 NODES_COME_AND_GO = """
 import contextlib, json, subprocess
@@ -35,7 +35,7 @@ print(len(set(bridge)), sorted(map(len, card.values())), len(set.union(*card.val
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_a_node_that_comes_or_goes_changes_no_address_of_another() -> None:
     """The bridge's, which all send to, stays; a node has its own, and the same when it is back."""
-    assert told(NETWORK, NODES_COME_AND_GO) == ["1 [1, 1, 1] 4"]
+    assert shown(NETWORK, NODES_COME_AND_GO) == ["1 [1, 1, 1] 4"]
 
 
 ONE_WAY = """
@@ -68,4 +68,4 @@ finally:
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_link_that_is_cut_one_way_lets_the_other_through() -> None:
     """To the node, from it; whatever was done before, and undone for good."""
-    assert told(NETWORK, ONE_WAY) == ["None True True", "deaf False True", "mute True False", "None True True"]
+    assert shown(NETWORK, ONE_WAY) == ["None True True", "deaf False True", "mute True False", "None True True"]

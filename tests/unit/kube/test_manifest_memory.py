@@ -13,9 +13,9 @@ def report(files_held: int) -> TableReport:
 
 
 def taken(memory: ManifestMemory, files_held: int) -> TableReport:
-    told = report(files_held)
-    memory.take(told)
-    return told
+    shown = report(files_held)
+    memory.take(shown)
+    return shown
 
 
 def test_what_was_said_last_is_shared() -> None:

@@ -108,8 +108,8 @@ def on_disk(observation: Observation, node_name: str, disk: str) -> Observation:
     group = replace(group, status=group.status.model_copy(update={"disks": remembered}))
     found = observation.agent_views[node_name]
     assert found.report is not None
-    told = replace(found, report=found.report.model_copy(update={"disk": DiskReport(id=disk)}))
-    return replace(observation, groups=(group,), agent_views={**observation.agent_views, node_name: told})
+    shown = replace(found, report=found.report.model_copy(update={"disk": DiskReport(id=disk)}))
+    return replace(observation, groups=(group,), agent_views={**observation.agent_views, node_name: shown})
 
 
 def quiet_observation(*names: str) -> Observation:

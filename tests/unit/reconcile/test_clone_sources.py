@@ -21,7 +21,7 @@ def test_manifests_that_no_holder_has_come_from_other_nodes() -> None:
         "node-3b": [held_by("node-3b", ORDERS, rows), table_report(LINES, {1: "complete"})],
         "node-4": [],
     }
-    views = {name: agent_view(group, (ORDERS, LINES), told) for name, told in reports.items()}
+    views = {name: agent_view(group, (ORDERS, LINES), shown) for name, shown in reports.items()}
     sizes = {("shop", ORDERS.directory, MANIFEST): {0: 50, 1: 50}, ("shop", LINES.directory, MANIFEST): {1: 50}}
     observation = observe(
         group, (ORDERS, LINES), views, bucket_bytes=sizes,

@@ -43,8 +43,8 @@ def collecting(observation: Observation) -> list[str]:
 def lying(table: ObservedTable = ORDERS, **reports: TableReport) -> Observation:
     """Every node has files of the table that no live manifest names; ``reports``: by node, e.g. ``node_1``."""
     group = settled_group((table,))
-    told = {name: reports.get(name.replace("-", "_"), surplus(table, name)) for name in NODES}
-    return observe(group, (table,), {name: agent_view(group, (table,), [told[name]]) for name in NODES})
+    shown = {name: reports.get(name.replace("-", "_"), surplus(table, name)) for name in NODES}
+    return observe(group, (table,), {name: agent_view(group, (table,), [shown[name]]) for name in NODES})
 
 
 def test_nothing_is_collected_of_a_table_that_is_being_brought_back() -> None:

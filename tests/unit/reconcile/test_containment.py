@@ -140,8 +140,8 @@ def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> N
     failing("orders", "table", monkeypatch, tables, "table_actions")
     after = decided(two_groups())
     assert list(after.errors) == ["table shop/orders"]
-    told = [one for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]
-    [(ready, stalled)] = [one.status["conditions"] for one in told]  # type: ignore[misc]
+    shown = [one for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]
+    [(ready, stalled)] = [one.status["conditions"] for one in shown]  # type: ignore[misc]
     assert (ready["reason"], stalled["reason"], stalled["status"]) == ("InternalError", "InternalError", "True")
     scopes = [[one for one in found.scopes if one.name != "table shop/orders"] for found in (before, after)]
     assert scopes[0] == scopes[1]

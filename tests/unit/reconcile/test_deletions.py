@@ -176,9 +176,9 @@ def test_last_replica_of_a_retained_snapshot_stays() -> None:
     views = {}
     for name in NODES:
         states = {0: "complete", 1: "complete"} if name == "node-3" else None
-        told = table_report(orders, states) if states else held_by(name, orders)
+        shown = table_report(orders, states) if states else held_by(name, orders)
         lacking = () if name == "node-3" else (0,)
-        views[name] = agent_view(group, (orders,), [replace(told, retained_missing=lacking)])
+        views[name] = agent_view(group, (orders,), [replace(shown, retained_missing=lacking)])
     observation = observe(group, (orders,), views)
     assert not actions_of(decided(observation), DropBucket)
     for name, view in views.items():
@@ -211,12 +211,12 @@ def left_behind(
     group = settled_group((table,), recycled, rows)
     group = group if balanced else unbalanced(group)
     whole = {number: bucket("complete") for number in range(2)}
-    told = {
+    shown = {
         "node-1": replace(held_by("node-1", table), buckets=whole),
         "node-2": replace(held_by("node-2", table), **{"buckets": whole, **of_node_2}),
         "node-3": replace(LEFT, directory=table.directory),
     }
-    return observe(group, (table,), {node: agent_view(group, (table,), [told[node]]) for node in NODES})
+    return observe(group, (table,), {node: agent_view(group, (table,), [shown[node]]) for node in NODES})
 
 
 @pytest.mark.parametrize("recovers", [None, "88888888-old"], ids=["never dropped", "brought back once"])
@@ -286,8 +286,8 @@ def with_an_unconfirmed_replica() -> Observation:
     assert before is not None
     snapshot = before.model_copy(update={"manifest": f"sha256:{OLD_MANIFEST}"})
     former = replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": snapshot}))
-    told = observation.agent_views["node-2"].tables.values()
-    views = {**observation.agent_views, "node-2": agent_view(observation.groups[0], (former,), told)}
+    shown = observation.agent_views["node-2"].tables.values()
+    views = {**observation.agent_views, "node-2": agent_view(observation.groups[0], (former,), shown)}
     seen_at = {ORDERS.identity.uid: NOW - seconds(1)}
     found = replace(observation, agent_views=views, snapshots_seen_at=seen_at)
     assert decided(found).snapshot.groups[0].unconfirmed == {"node-2": (0, 1)}

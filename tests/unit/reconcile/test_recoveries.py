@@ -24,7 +24,7 @@ OLD_FOLDER = f"shop/{ORDERS.directory}"
 AN_HOUR_AGO, IN_AN_HOUR = "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"
 
 
-def told(
+def shown(
     node: str, table: ObservedTable = TABLE, record: RecycledTable = RECORD, bin_: tuple[str, ...] = (), **held: object
 ) -> AgentView:
     """What an agent reports of a table that is brought back: all that its map wants is there, but for ``held``."""
@@ -37,7 +37,7 @@ def told(
 
 def coming_back(record: RecycledTable = RECORD, **views: AgentView) -> Observation:
     """The table that is made again is where the group's map wants it; ``views``: of other nodes."""
-    found = {name: told(name, record=record) for name in NODES}
+    found = {name: shown(name, record=record) for name in NODES}
     found |= {name.replace("_", "-"): view for name, view in views.items()}
     observation = observe(settled_group((), (record,)), (TABLE,), found)
     return replace(observation, tables_seen_at={TABLE.identity.uid: NOW - seconds(60)})
@@ -52,7 +52,7 @@ def recovery(observation: Observation) -> Recovery:
 def holding(files: str, files_wanted: int = 2, **held: object) -> AgentView:
     """A node that has some of two files of each bucket; ``files``: a digit for each, the last one first."""
     part = BucketReport("partial", files_wanted, 1, 100, 50, held_files=f"{int(files, 2):x}" if files else "")
-    return told("node-x", buckets=dict.fromkeys(range(len(MAP)), part), **held)
+    return shown("node-x", buckets=dict.fromkeys(range(len(MAP)), part), **held)
 
 
 def without_node_2(observation: Observation) -> Observation:
@@ -61,18 +61,18 @@ def without_node_2(observation: Observation) -> Observation:
     return replace(observation, nodes=nodes)
 
 
-NOTHING = told("node-x", buckets={})
-NAMELESS = told("node-x", buckets={}, manifest_present=False, surplus_bytes=100)
+NOTHING = shown("node-x", buckets={})
+NAMELESS = shown("node-x", buckets={}, manifest_present=False, surplus_bytes=100)
 """It has files, and not the manifest that names them."""
-UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
+UNASKED = AgentView(report=shown("node-3").report, answered_at=NOW - seconds(61))
 
 
 @pytest.mark.parametrize(
     ("observation", "missing"),
     [
         pytest.param(coming_back(), set(), id="all nodes have its files"),
-        pytest.param(coming_back(node_3=told("node-3", buckets={})), set(), id="one has none: a clone makes them"),
-        pytest.param(coming_back(node_1=told("node-1", buckets={}), node_2=told("node-2", buckets={})), {"homeless"},
+        pytest.param(coming_back(node_3=shown("node-3", buckets={})), set(), id="one has none: a clone makes them"),
+        pytest.param(coming_back(node_1=shown("node-1", buckets={}), node_2=shown("node-2", buckets={})), {"homeless"},
                      id="no node has a bucket"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("10")), set(), id="two have a bucket together"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("01")), {"homeless"}, id="a file is nowhere"),
@@ -91,7 +91,7 @@ UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
                      {"homeless"}, id="one cannot name its files, and another may bring more"),
         pytest.param(coming_back(node_1=NAMELESS, node_2=NAMELESS, node_3=NAMELESS), {"homeless"},
                      id="nobody has the manifest"),
-        pytest.param(coming_back(node_3=told("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
+        pytest.param(coming_back(node_3=shown("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
                      id="one has it in its bin"),
         pytest.param(coming_back(node_3=UNASKED), {"unheard"}, id="one was not asked since the table was made"),
         pytest.param(coming_back(node_3=replace(UNASKED, silent_since=NOW)), set(), id="one is silent"),
@@ -111,7 +111,7 @@ def test_table_has_its_snapshot_again_when_all_that_answer_gave_its_files_back(
 )
 def test_disk_that_takes_no_writes_holds_up_no_table(reason: str, is_whole: bool) -> None:
     """It may keep its folder for good, and the others have all files; a full one takes a rename."""
-    late = told("node-3", bin_=(OLD_FOLDER,), buckets={})
+    late = shown("node-3", bin_=(OLD_FOLDER,), buckets={})
     assert late.report is not None
     sick = late.report.model_copy(update={"disk": DiskReport(id="d3", reason=reason, since_uptime_seconds=1)})
     found = recovery(coming_back(node_3=replace(late, report=sick)))
@@ -122,12 +122,12 @@ def test_disk_that_takes_no_writes_holds_up_no_table(reason: str, is_whole: bool
 @pytest.mark.parametrize(
     ("record", "view", "is_told"),
     [
-        pytest.param(RECORD, told("node-3", bin_=(OLD_FOLDER,), buckets={}), True, id="it has the old folder"),
-        pytest.param(RECORD, told("node-3", bin_=(OLD_FOLDER,)), False, id="it has the files under the new name too"),
-        pytest.param(RECORD, told("node-3", bin_=("shop/lines-00000001",), buckets={}), False, id="of another table"),
-        pytest.param(RECORD.model_copy(update={"recovery_uids": ()}), told("node-3", bin_=(OLD_FOLDER,), buckets={}),
+        pytest.param(RECORD, shown("node-3", bin_=(OLD_FOLDER,), buckets={}), True, id="it has the old folder"),
+        pytest.param(RECORD, shown("node-3", bin_=(OLD_FOLDER,)), False, id="it has the files under the new name too"),
+        pytest.param(RECORD, shown("node-3", bin_=("shop/lines-00000001",), buckets={}), False, id="of another table"),
+        pytest.param(RECORD.model_copy(update={"recovery_uids": ()}), shown("node-3", bin_=(OLD_FOLDER,), buckets={}),
                      False, id="the group does not remember the new name yet"),
-        pytest.param(RECORD, replace(told("node-3", bin_=(OLD_FOLDER,), buckets={}), silent_since=NOW), False,
+        pytest.param(RECORD, replace(shown("node-3", bin_=(OLD_FOLDER,), buckets={}), silent_since=NOW), False,
                      id="it is silent"),
     ],
 )  # fmt: skip
@@ -142,8 +142,8 @@ def test_a_node_is_asked_to_rename_a_folder(record: RecycledTable, view: AgentVi
 def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Observation:
     """The time in the bin was over an hour ago; no node has anything of the table, as agents said since."""
     record = RECORD.model_copy(update={"purge_at": AN_HOUR_AGO})
-    nothing = {name: told(name, record=record, buckets={}) for name in NODES}
-    nothing["node-3"] = replace(told("node-3", record=record, **{"buckets": {}, **of_node_3}), **(view or {}))  # type: ignore[arg-type]
+    nothing = {name: shown(name, record=record, buckets={}) for name in NODES}
+    nothing["node-3"] = replace(shown("node-3", record=record, **{"buckets": {}, **of_node_3}), **(view or {}))  # type: ignore[arg-type]
     observation = observe(settled_group((), (record,)), (TABLE,), nothing)
     return replace(observation, tables_seen_at={TABLE.identity.uid: NOW - seconds(60)})
 

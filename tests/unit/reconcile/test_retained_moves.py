@@ -22,8 +22,8 @@ BARE = replace(table_report(ORDERS, {}), manifest_present=False, retained_presen
 def emptied(on_node_1: TableReport, on_node_3: TableReport, drained: str | None = None) -> Observation:
     """Nodes 1 and 2 are the map's."""
     group = settled_group((ORDERS,), rows=(("node-1", "node-2"), ("node-1", "node-2")))
-    told = {"node-1": on_node_1, "node-2": LACKING, "node-3": on_node_3}
-    views = {name: agent_view(group, (ORDERS,), [report]) for name, report in told.items()}
+    shown = {"node-1": on_node_1, "node-2": LACKING, "node-3": on_node_3}
+    views = {name: agent_view(group, (ORDERS,), [report]) for name, report in shown.items()}
     nodes = tuple(node(name, labels={LABEL_DRAIN: "true"} if name == drained else None) for name in NODES)
     sizes = {("shop", ORDERS.directory, MANIFEST): dict[int, int]()}
     return observe(group, (ORDERS,), views, nodes=nodes, bucket_bytes=sizes)

@@ -48,8 +48,8 @@ def after_commit(seen_at: object = JUST_NOW, **former: object) -> Observation:
     before = with_manifest(ORDERS, FORMER)
     views = {"node-1": agent_view(group, (ORDERS, LINES), [held_by("node-1", one) for one in (ORDERS, LINES)])}
     for name in ("node-2", "node-3"):
-        told = former.get(name, held_by(name, ORDERS, manifest=FORMER))
-        views[name] = agent_view(group, (before, LINES), [told, held_by(name, LINES)])  # type: ignore[list-item]
+        shown = former.get(name, held_by(name, ORDERS, manifest=FORMER))
+        views[name] = agent_view(group, (before, LINES), [shown, held_by(name, LINES)])  # type: ignore[list-item]
     return observe(group, (ORDERS, LINES), views, snapshots_seen_at={ORDERS.identity.uid: seen_at} if seen_at else {})
 
 
@@ -71,8 +71,8 @@ def test_grace_after_a_commit_ends(seen_at: object) -> None:
 
 def test_damage_that_was_known_before_the_commit_is_not_forgotten() -> None:
     """A replica that was not whole of the former snapshot is not taken for whole of the next."""
-    told = table_report(ORDERS, {0: "corrupt", 1: "complete"}, FORMER)
-    assert state(after_commit(**{"node-2": told})).unconfirmed == {"node-2": (1,), "node-3": (1,)}
+    shown = table_report(ORDERS, {0: "corrupt", 1: "complete"}, FORMER)
+    assert state(after_commit(**{"node-2": shown})).unconfirmed == {"node-2": (1,), "node-3": (1,)}
 
 
 def test_silent_agent_confirms_nothing() -> None:
@@ -95,8 +95,8 @@ def test_only_what_the_last_verdict_called_stable_stands(status: dict[str, objec
     observation = after_commit()
     listed = tuple(UnstableBucket(bucket=one, reason="NodeGone") for one in status.pop("unstable_buckets", ()))  # type: ignore[attr-defined]
     [group] = observation.groups
-    told = replace(group, status=group.status.model_copy(update={**status, "unstable_buckets": listed}))
-    assert state(replace(observation, groups=(told,))).unconfirmed.get("node-2", ()) == buckets
+    shown = replace(group, status=group.status.model_copy(update={**status, "unstable_buckets": listed}))
+    assert state(replace(observation, groups=(shown,))).unconfirmed.get("node-2", ()) == buckets
 
 
 def nodes_with(ready_changed_at: object) -> list[Node]:
@@ -117,9 +117,9 @@ def claiming(manifest: str, heard: tuple[str, ...], seen_at: object = JUST_NOW) 
     group = settled_group((bogus, LINES))
     views = {}
     for name in NODES:
-        asked, told = (bogus, table_report(ORDERS, {}, manifest)) if name in heard else (ORDERS, held_by(name, ORDERS))
-        told = replace(told, manifest_present=name not in heard)
-        views[name] = agent_view(group, (asked, LINES), [told, held_by(name, LINES)])
+        asked, shown = (bogus, table_report(ORDERS, {}, manifest)) if name in heard else (ORDERS, held_by(name, ORDERS))
+        shown = replace(shown, manifest_present=name not in heard)
+        views[name] = agent_view(group, (asked, LINES), [shown, held_by(name, LINES)])
     seen = {ORDERS.identity.uid: seen_at} if seen_at else {}
     observation = observe(group, (bogus, LINES), views, snapshots_seen_at=seen)
     sizes = {key: value for key, value in observation.bucket_bytes.items() if key[1] == LINES.directory}

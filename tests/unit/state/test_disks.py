@@ -22,9 +22,9 @@ NODE = replace(node("node-1"), uid="12345678-9abc")
 
 def telling(disk: DiskReport | None, uptime_seconds: float = 100.0) -> AgentView:
     """An agent's last word, just now."""
-    told = view()
-    assert told.report is not None
-    return replace(told, report=told.report.model_copy(update={"disk": disk, "uptime_seconds": uptime_seconds}))
+    shown = view()
+    assert shown.report is not None
+    return replace(shown, report=shown.report.model_copy(update={"disk": disk, "uptime_seconds": uptime_seconds}))
 
 
 def remembering(disk: str = OURS, node_uid: str = "12345678") -> ObservedGroup:

@@ -128,8 +128,8 @@ def test_what_is_to_succeed_a_replica_has_retained_files_too(
 ) -> None:
     """Node 2 lacks them: what it would replace is deleted then, and they with it."""
     lacking = replace(table_report(RETAINING, {0: "complete"}), retained_missing=(0,))
-    told = lacking if node_1.get("lacking") else replace(lacking, retained_missing=())
-    views = {"node-1": view(told, silent_since=NOW - seconds(1) if node_1.get("silent") else None)}
+    shown = lacking if node_1.get("lacking") else replace(lacking, retained_missing=())
+    views = {"node-1": view(shown, silent_since=NOW - seconds(1) if node_1.get("silent") else None)}
     views["node-2"] = view(lacking)
     sizes = {("shop", RETAINING.directory, MANIFEST): {0: 50}}
     observation = Observation(NOW, tables=(RETAINING,), agent_views=views, bucket_bytes=sizes)
@@ -143,14 +143,14 @@ EMPTIED = replace(table_report(RETAINING, {}), retained_only=(0,))
 
 
 def held_of_emptied(
-    *told: TableReport,
+    *shown: TableReport,
     rows: BucketSequence | None = ROWS,
     tables: tuple[ObservedTable, ...] = (RETAINING,),
     silent: bool = False,
 ) -> tuple[tuple[int, ...], Held]:
     """Of a table whose present snapshot has no file, and a retained one has some of bucket 0."""
     known = {("shop", RETAINING.directory, MANIFEST): dict[int, int]()}
-    views = {f"node-{number}": view(report) for number, report in enumerate(told, start=1)}
+    views = {f"node-{number}": view(report) for number, report in enumerate(shown, start=1)}
     if silent:
         views[HOLDER] = replace(views[HOLDER], silent_since=NOW - seconds(1))
     observation = Observation(NOW, tables=tables, agent_views=views, bucket_bytes=known)
@@ -181,7 +181,7 @@ def test_it_does_not_decide_stability() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "options"),
+    ("shown", "options"),
     [
         pytest.param((replace(EMPTIED, retained_missing=(0,)),) * 2, {}, id="nobody has it"),
         pytest.param((EMPTIED, replace(EMPTIED, retained_missing=(0,))), {"silent": True}, id="no agent that answers"),
@@ -190,9 +190,9 @@ def test_it_does_not_decide_stability() -> None:
         pytest.param((replace(EMPTIED, retained_only=(-1, 2)),) * 2, {}, id="no such buckets"),
     ],
 )
-def test_it_counts_only_while_it_is_there_to_be_kept(told: tuple[TableReport, ...], options: dict[str, Any]) -> None:
+def test_it_counts_only_while_it_is_there_to_be_kept(shown: tuple[TableReport, ...], options: dict[str, Any]) -> None:
     """Files that no one has can be waited for in vain."""
-    assert held_of_emptied(*told, **options) == ((0, 0), {})
+    assert held_of_emptied(*shown, **options) == ((0, 0), {})
 
 
 def test_agents_of_the_release_before_tell_by_what_they_lack() -> None:

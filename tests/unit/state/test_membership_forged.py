@@ -67,8 +67,8 @@ def clusters(draw: st.DrawFn) -> tuple[Observation, ObservedTable]:
         else:
             replicas = draw(st.sampled_from([2, 3]))
             made = placed(name, wanted if life == "accepted" else lies_in, wanted, replicas=replicas)
-            told = {"columns": made.spec.columns if made.spec else (), "replicas": replicas}
-            made = replace(made, status=made.status.model_copy(update=told))
+            shown = {"columns": made.spec.columns if made.spec else (), "replicas": replicas}
+            made = replace(made, status=made.status.model_copy(update=shown))
         if life in ("placed", "leaving"):
             (remembered if life == "placed" else leaving).setdefault(lies_in, []).append(made)
         tables.append(made)

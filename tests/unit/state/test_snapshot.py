@@ -73,7 +73,7 @@ OTHER_DISK = view(capacity_bytes=9 * GIB, disk=DiskReport(id="other", reason=Rea
 
 
 @pytest.mark.parametrize(
-    ("told", "labels", "weight"),
+    ("shown", "labels", "weight"),
     [
         pytest.param(AgentView(silent_since=NOW), {}, (300, False), id="never heard of"),
         pytest.param(AgentView(silent_since=NOW), {"colocation.dev/weight": "7"}, (7, True), id="label"),
@@ -82,14 +82,14 @@ OTHER_DISK = view(capacity_bytes=9 * GIB, disk=DiskReport(id="other", reason=Rea
         pytest.param(view(capacity_bytes=9 * GIB, silent_since=NOW - seconds(99)), {}, (9, True), id="silent"),
     ],
 )
-def test_weight_that_is_not_known(told: AgentView, labels: dict[str, str], weight: tuple[float, bool]) -> None:
+def test_weight_that_is_not_known(shown: AgentView, labels: dict[str, str], weight: tuple[float, bool]) -> None:
     """The node counts as one in the middle of the others, and the planner knows that this is a guess."""
     others = {f"node-{size}": view(capacity_bytes=size * GIB) for size in (100, 300, 900)}
     names = ["node-1", *others]
     observed = snapshot(
         nodes=tuple(node(name, labels=labels if name == "node-1" else {}) for name in names),
         agents=tuple(map(agent, names)),
-        agent_views={"node-1": told, **others},
+        agent_views={"node-1": shown, **others},
     )
     assert [(one.weight, one.is_weight_known) for one in observed.nodes if one.name == "node-1"] == [weight]
 
