@@ -130,6 +130,45 @@ class CommitAnswersTest {
     assertEquals("away", error.getSuppressed()[0].getMessage());
   }
 
+  /** The change may have been committed by the attempt whose answer was lost. */
+  @Test
+  void manyConflictsAfterALostAnswerLeaveTheOutcomeUnknown() {
+    cluster.writes.add(LOSE);
+    changeBeforeEveryWrite();
+    assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
+  }
+
+  @Test
+  void manyConflictsWithoutALostAnswerAreAConflict() {
+    changeBeforeEveryWrite();
+    WriteException.LoadConflict error = assertThrows(WriteException.LoadConflict.class, () -> run(Mode.APPEND, A));
+    assertTrue(error.getMessage().contains("was changed " + Commit.MAX_ATTEMPTS + " times in a row"), error.getMessage());
+  }
+
+  /** Somebody edits the table's labels all the time. */
+  private void changeBeforeEveryWrite() {
+    cluster.beforeWrite = () -> {
+      cluster.touch(cluster.table());
+      changeBeforeEveryWrite();
+    };
+  }
+
+  /** A tenant may write anything into a status; it hides whether the snapshot is committed. */
+  @Test
+  void spoiltStatusAfterALostAnswerLeavesTheOutcomeUnknown() {
+    cluster.writes.add(DO_AND_LOSE);
+    cluster.beforeRead = this::spoilStatus;
+    WriteException.CommitUnknown error = assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
+    assertTrue(error.getMessage().contains("status.history"), error.getMessage());
+    assertEquals(1, cluster.patches.size());
+  }
+
+  private void spoilStatus() {
+    cluster.status().remove("snapshot");
+    cluster.status().put("history", "x");
+    cluster.touch(cluster.table());
+  }
+
   @Test
   void unknownCommitWithAKeyCanBeRepeated() throws IOException {
     cluster.writes.add(DO_AND_LOSE);

@@ -36,6 +36,10 @@ final class StoringAgent implements AutoCloseable {
   String retryAfter = "";
   /** Of a release that takes manifests of format 2, and does not read them. */
   boolean isOld;
+  /** It reports that it lacks the manifest. */
+  boolean lacksManifest;
+  /** It compares files with the digests of the manifest. */
+  boolean isVerifying;
   /** Status of all PUTs of data; 0 = as it should be. */
   int refusal;
 
@@ -110,16 +114,20 @@ final class StoringAgent implements AutoCloseable {
       answer(exchange, 404, error("NotFound", "no such manifest"));
       return;
     }
-    ObjectNode report = new ObjectMapper().createObjectNode().put("manifestPresent", true);
+    ObjectNode report = new ObjectMapper().createObjectNode().put("manifestPresent", !lacksManifest);
     ObjectNode buckets = report.putObject("buckets");
     for (DataFile file : StoredManifest.decode(stored, manifest).files()) {
       ObjectNode bucket = buckets.withObject("/" + file.bucket());
       bucket.put("filesWanted", bucket.path("filesWanted").asInt() + 1);
-      bucket.put("filesHeld", bucket.path("filesHeld").asInt() + (files.containsKey(file.path()) ? 1 : 0));
+      bucket.put("filesHeld", bucket.path("filesHeld").asInt() + (isWhole(file) ? 1 : 0));
       boolean isComplete = bucket.path("filesHeld").equals(bucket.path("filesWanted"));
       bucket.put("state", isComplete ? "complete" : "partial");
     }
     answer(exchange, 200, report.toString().getBytes(StandardCharsets.UTF_8));
+  }
+
+  private boolean isWhole(DataFile file) {
+    return holds(file) && (!isVerifying || StoredManifest.sha256(files.get(file.path())).equals(file.sha256()));
   }
 
   private static String digest(byte[] content) {

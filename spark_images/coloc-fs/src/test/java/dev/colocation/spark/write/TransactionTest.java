@@ -237,6 +237,42 @@ class TransactionTest {
     assertEquals(0, append(begin(), send(begin(), "0000000b", 0)).replicasMissing());
   }
 
+  /** Another content under the file's name is no copy of it. */
+  @Test
+  void aNodeWithOtherContentIsSubstituted() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    agents.get("node-2").isVerifying = true;
+    agents.get("node-2").files.put(sent.file().path(), new byte[3]);
+    CommitResult result = append(transaction, sent);
+    assertEquals(List.of("node-2", "node-3"),
+        List.of(result.substitutes().get(0).away(), result.substitutes().get(0).node()));
+    assertTrue(agents.get("node-3").holds(sent.file()));
+  }
+
+  /** A node that holds all files of the manifest counts only with the manifest itself. */
+  @Test
+  void aNodeWithoutTheManifestDoesNotCount() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    agents.get("node-2").lacksManifest = true;
+    CommitResult result = append(transaction, sent);
+    assertEquals(List.of("node-2", "node-3"),
+        List.of(result.substitutes().get(0).away(), result.substitutes().get(0).node()));
+  }
+
+  /** A substitute that lost its copy since is none: what is committed is on a majority of nodes at that moment. */
+  @Test
+  void aSubstituteThatLostItsCopyDoesNotCount() throws IOException {
+    agents.get("node-2").refusal = 507;
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    assertEquals(List.of("node-1", "node-3"), sent.nodes());
+    agents.get("node-3").files.remove(sent.file().path());
+    assertThrows(ReplicasMissing.class, () -> append(transaction, sent));
+    assertTrue(cluster.state().snapshot().isEmpty());
+  }
+
   private void moveFirstBucket() {
     ((ArrayNode) cluster.group().path("status").path("backendsPerBucketSeq").path(0)).removeAll().add("node-2").add("node-3");
   }
