@@ -4,6 +4,7 @@ The operator is a thread that accepts tables; the agents and the API server are 
 """
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,10 +175,12 @@ def test_older_snapshots_by_options(session: SparkSession, table: str) -> None:
     first, at = session.sql(
         f"SELECT snapshot_id, unix_millis(committed_at) FROM {table}.snapshots ORDER BY snapshot_id DESC LIMIT 1"
     ).collect()[0]
+    while time.time() * 1000 < at + 1000:  # commits have whole seconds: the next one is in a later second
+        time.sleep(0.05)
     row(session, 3, 3).writeTo(table).append()
-    time = session.sql(f"SELECT CAST(timestamp_millis({at}) AS STRING)").collect()[0][0]
+    moment = session.sql(f"SELECT CAST(timestamp_millis({at}) AS STRING)").collect()[0][0]
     versions = dict.fromkeys(("snapshot-id", "Snapshot-Id", "versionAsOf"), first)
-    for name, value in {**versions, "as-of-timestamp": at + 1, "timestampAsOf": time}.items():
+    for name, value in {**versions, "as-of-timestamp": at + 1, "timestampAsOf": moment}.items():
         assert sorted(map(tuple, session.read.option(name, str(value)).table(table).collect())) == BEFORE, name
         assert sorted(map(tuple, session.sql(f"SELECT * FROM {table} WITH ('{name}'='{value}')").collect())) == BEFORE
         counted = session.read.option(name, str(value)).table(f"{table}.files").count()
