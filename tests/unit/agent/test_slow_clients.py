@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agent import file_requests, http_messages, quotas
+from colocation.agent import file_requests, http_messages
 from colocation.agent import front_configuration as front
 from colocation.agent.front_configuration import FrontConfiguration, ServedCertificate
-from colocation.agent.quotas import Turns
+from colocation.agent.quotas import Turns, UploadRoom
 from colocation.agentclient import AgentError
 from colocation.agentclient.calls import file_target
 from colocation.model.file_transfer import content_digest
@@ -149,7 +149,7 @@ def test_silent_and_slow_uploads_lose_their_room(
 
 def test_a_namespace_reserves_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """Announced uploads to one namespace leave room for the others; bytes that have arrived count only on the disk."""
-    reserve = quotas.Room("node-1", agent.running.node.root, 0.0)
+    reserve = UploadRoom("node-1", agent.running.node.root, 0.0)
     monkeypatch.setattr(agent.running.node.root, "disk", lambda: Disk(1000, 100))
     with reserve.keep("hostile", 40) as first:
         with pytest.raises(Exception, match="send them one after the other"), reserve.keep("hostile", 11):

@@ -118,6 +118,7 @@ def test_absent_tables_take_no_memory(loaded: AgentThread) -> None:
             target = f"/v1/tables/shop/orders-{number:08x}/damage"
             answer = loaded.raw_request("POST", target, {"Content-Length": str(len(body))}, body)
             assert answer.status == 200
+    gc.collect()
     known = [one.table for one in gc.get_objects() if isinstance(one, TableInventory)]
     assert [table for table in known if table.directory.startswith("orders-000000")] == []
 
