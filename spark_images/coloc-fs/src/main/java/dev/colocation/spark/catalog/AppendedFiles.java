@@ -75,20 +75,16 @@ final class AppendedFiles {
     Optional<Snapshot> next = next(taken.end);
     while (next.isPresent()) {
       Snapshot snapshot = next.get();
-      SortedMap<String, Long> before = before(taken.end);
-      SortedMap<String, Long> files = new TreeMap<>(manifests.files(snapshot));
-      boolean isAppend = !isCompaction(snapshot) && files.keySet().containsAll(before.keySet());
-      if (!isAppend && !taken.paths.isEmpty()) {
-        return taken.batch();
-      }
-      if (isAppend) {
-        files.keySet().removeAll(before.keySet());
-      } else {
+      Optional<SortedMap<String, Long>> appended =
+          isCompaction(snapshot) ? Optional.empty() : appended(before(taken.end), manifests.files(snapshot));
+      if (appended.isEmpty()) {
+        if (!taken.paths.isEmpty()) {
+          return taken.batch();
+        }
         requireSkipped(snapshot);
-        files.clear();
       }
       Position start = new Position(snapshot.id(), snapshot.manifestSha256(), 0, false);
-      if (!taken.take(snapshot, start, files, share)) {
+      if (!taken.take(snapshot, start, appended.orElseGet(TreeMap::new), share)) {
         return taken.batch();
       }
       next = next(taken.end);
@@ -99,6 +95,16 @@ final class AppendedFiles {
   /** Whether a commit changed files only, and no row. */
   static boolean isCompaction(Snapshot snapshot) {
     return snapshot.operation().equals(COMPACTION);
+  }
+
+  /** The files that a commit added; empty when it removed any of those before it, so that it is no append. */
+  static Optional<SortedMap<String, Long>> appended(SortedMap<String, Long> before, SortedMap<String, Long> after) {
+    if (!after.keySet().containsAll(before.keySet())) {
+      return Optional.empty();
+    }
+    SortedMap<String, Long> added = new TreeMap<>(after);
+    added.keySet().removeAll(before.keySet());
+    return Optional.of(added);
   }
 
   /** The files between two positions. */

@@ -85,11 +85,7 @@ final class ChangedRows {
     for (Snapshot snapshot : chosen) {
       SortedMap<String, Long> files = files(snapshot);
       if (!AppendedFiles.isCompaction(snapshot)) {
-        if (!files.keySet().containsAll(before.keySet())) {
-          throw noAppend(range, snapshot);
-        }
-        SortedMap<String, Long> added = new TreeMap<>(files);
-        added.keySet().removeAll(before.keySet());
+        SortedMap<String, Long> added = AppendedFiles.appended(before, files).orElseThrow(() -> noAppend(range, snapshot));
         if (!added.isEmpty()) {
           found.add(new Commit(snapshot, LoadedTable.location(object, Optional.of(snapshot)), added));
         }
