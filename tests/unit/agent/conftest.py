@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import AgentThread, FakeAuthorizer, Pki, make_pki
+from .harness import TABLE, AgentThread, FakeAuthorizer, Pki, make_pki
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +20,13 @@ def agent(tmp_path: Path, pki: Pki) -> Iterator[AgentThread]:
     thread = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start()
     yield thread
     thread.stop()
+
+
+@pytest.fixture
+def loaded(agent: AgentThread) -> AgentThread:
+    """An agent that holds ``TABLE``."""
+    with agent.client() as client:
+        for path, content in TABLE.contents.items():
+            client.put_file(*TABLE.path, path, content)
+        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+    return agent

@@ -29,11 +29,14 @@ from colocation.model.agent import AgentReport, AskedTable, DeletionProof, Inven
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from tests.support.agent_caller import AgentCaller
 from tests.support.certificates import NODE_NAMES
+from tests.unit.storage.tables import data_path, make_table
 
 ADMIN_TOKEN = "token-of-admin"
 SHOP_READER_TOKEN = "token-of-shop-reader"
 SHOP_LOADER_TOKEN = "token-of-shop-loader"
 ADMIN = Identity("admin", is_for_this_node=True)
+TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
+"""What the fixture ``loaded`` holds."""
 
 Truth = TypeVar("Truth")
 

@@ -13,22 +13,10 @@ from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
 from colocation.model.agent import AskedTable, InventoryRequest
 from tests.support.leaders import FixedLeader
-from tests.unit.storage.tables import data_path, make_table
 
-from .harness import ADMIN, ADMIN_TOKEN, AgentThread, FakeAuthorizer, Operator, until
+from .harness import ADMIN, ADMIN_TOKEN, TABLE, AgentThread, FakeAuthorizer, Operator, until
 
-TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
 KEY = (TABLE.path.namespace, TABLE.path.directory)
-
-
-@pytest.fixture
-def loaded(agent: AgentThread) -> AgentThread:
-    """An agent that holds ``TABLE``."""
-    with agent.client() as client:
-        for path, content in TABLE.contents.items():
-            client.put_file(*TABLE.path, path, content)
-        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
-    return agent
 
 
 @pytest.fixture

@@ -13,25 +13,14 @@ from colocation.model.agent import DeletionProof, InventoryRequest, Removed
 from colocation.storage import removal
 from colocation.storage.table_inventory import TableInventory
 from tests.support.agent_caller import AgentCaller
-from tests.unit.storage.tables import damage, data_path, make_table, on_disk
+from tests.unit.storage.tables import damage, data_path, on_disk
 
-from .harness import AgentThread, Operator, until
+from .harness import TABLE, AgentThread, Operator, until
 
-TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
 REQUEST = InventoryRequest(changed=(TABLE.asked,))
 
 LIVE = (TABLE.manifest,)
 GRACE_SECONDS = 60
-
-
-@pytest.fixture
-def loaded(agent: AgentThread) -> AgentThread:
-    """An agent that holds ``TABLE``."""
-    with agent.client() as client:
-        for path, content in TABLE.contents.items():
-            client.put_file(*TABLE.path, path, content)
-        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
-    return agent
 
 
 def test_inventory(loaded: AgentThread) -> None:
