@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from colocation.agentclient import NotFound, Unreachable
-from colocation.controller.folders import folder_paths, look_into, tables_named
+from colocation.controller.folders import folder_paths, folders_found, look_into
 from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES, Conflict
 from colocation.manifests.recovered_table import adopted_table, adopting_group
@@ -14,6 +14,7 @@ from colocation.model.names import ANNOTATION_ADOPTS, ANNOTATION_ETCD_RESTORED, 
 from colocation.model.salvage import salvage
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, retained_history
 from colocation.reconcile.adoption import AdoptionStep, Does, adoption_steps, replicas_of
+from colocation.state.assemble import assemble
 
 from .agents import AgentProcess
 from .world import OPERATOR_NAMESPACE, World, directory_of
@@ -96,14 +97,13 @@ class Administrator:
 
     def _look(self, operator: "SimulatedOperator") -> Folders | None:
         assert operator.last is not None
-        observation = operator.last.observation
-        paths = folder_paths(observation)
+        cluster = assemble(operator.last.observation)
+        paths = folder_paths(cluster)
         try:
-            folders = tuple(look_into(observation, path, paths[path], self._connect) for path in sorted(paths))
+            folders = tuple(look_into(cluster, path, paths[path], self._connect) for path in sorted(paths))
         except Unreachable:
             return None
-        tables = tables_named(observation, folders)
-        return Folders(folders=folders, tables=tables, etcd_restored=observation.etcd_restored)
+        return folders_found(cluster, folders)
 
     def _connect(self, url: str) -> Any:
         agent = self._world.network.agent_at(url)

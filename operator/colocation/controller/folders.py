@@ -14,7 +14,6 @@ from ..state.assemble import assemble
 from ..state.held import TableFiles
 from ..state.objects import ObservedTable
 from ..state.observation import Observation
-from ..state.placement import recycled_records
 from ..state.views import ClusterView, TableView
 
 MAX_VERIFIED = 5
@@ -33,49 +32,47 @@ async def folders_of(observation: Observation, connect: Connect) -> Folders:
         connect: makes clients of agents.
     """
     limit = asyncio.Semaphore(MAX_AT_ONCE)
+    cluster = await asyncio.to_thread(assemble, observation)
 
     async def look(path: str, agents: Mapping[str, str]) -> TableFolder:
         async with limit:
-            return await asyncio.to_thread(look_into, observation, path, agents, connect)
+            return await asyncio.to_thread(look_into, cluster, path, agents, connect)
 
-    found = folder_paths(observation)
+    found = folder_paths(cluster)
     folders = await asyncio.gather(*(look(path, found[path]) for path in sorted(found)))
-    tables, is_restored = tables_named(observation, folders), observation.etcd_restored
-    return Folders(folders=tuple(folders), tables=tables, etcd_restored=is_restored)
+    return folders_found(cluster, folders)
 
 
-def folder_paths(observation: Observation) -> dict[str, dict[str, str]]:
+def folders_found(cluster: ClusterView, folders: Iterable[TableFolder]) -> Folders:
+    """These folders, with the tables of their names."""
+    folders = tuple(folders)
+    names = {(one.namespace, one.table) for one in folders}
+    identities = ((view, view.table.identity) for view in cluster.tables.values())
+    tables = tuple(_named(view, cluster) for view, one in identities if (one.namespace, one.name) in names)
+    return Folders(folders=folders, tables=tables, etcd_restored=cluster.observation.etcd_restored)
+
+
+def folder_paths(cluster: ClusterView) -> dict[str, dict[str, str]]:
     """'<namespace>/<directory>' -> node -> URL of its agent, of the folders to look into.
 
     Not of disks that take no writes: what is there cannot be taken over, and nothing waits for it.
     """
-    own = {f"{table.identity.namespace}/{table.directory}": table for table in observation.tables}
-    known = set(own)
-    for record, _ in recycled_records(observation.groups).values():
-        known.update(f"{record.namespace}/{directory}" for directory in record.directories)
-    cluster = assemble(observation)
+    own, is_restored = cluster.by_folder, cluster.observation.etcd_restored
+    known = {f"{namespace}/{directory}" for namespace, directory in cluster.known_folders}
     found: dict[str, dict[str, str]] = {}
-    for node, url, view, report in observation.answering:
+    for node, url, view, report in cluster.observation.answering:
         if not takes_files(cluster, node):
             continue
         lost = {*report.unknown_directories, *report.recycled_directories} - known
-        held = (f"{namespace}/{directory}" for namespace, directory in view.tables)
-        behind = {path for path in held if path in own and (observation.etcd_restored or _is_adopting(own[path]))}
-        for path in lost | behind:
+        held = (key for key in view.tables if key in own and (is_restored or _is_adopting(own[key].table)))
+        behind = (f"{namespace}/{directory}" for namespace, directory in held)
+        for path in lost.union(behind):
             found.setdefault(path, {})[node] = url
     return found
 
 
 def _is_adopting(table: ObservedTable) -> bool:
     return bool(table.adopts) and table.is_recovering and table.recovers is None
-
-
-def tables_named(observation: Observation, folders: Iterable[TableFolder]) -> tuple[NamedTable, ...]:
-    """The tables of the folders' names."""
-    names = {(one.namespace, one.table) for one in folders}
-    cluster = assemble(observation)
-    identities = ((view, view.table.identity) for view in cluster.tables.values())
-    return tuple(_named(view, cluster) for view, one in identities if (one.namespace, one.name) in names)
 
 
 def _named(view: TableView, cluster: ClusterView) -> NamedTable:
@@ -97,13 +94,11 @@ def _has_history(files: TableFiles) -> bool:
     return not files.table.status.history or any(report.retained_present for _, report in files.reports.asked)
 
 
-def look_into(
-    observation: Observation, path: str, agents: Mapping[str, str], connect: Connect
-) -> TableFolder:
+def look_into(cluster: ClusterView, path: str, agents: Mapping[str, str], connect: Connect) -> TableFolder:
     """One folder with its snapshots: every agent that has it is asked."""
     namespace, _, directory = path.partition("/")
     clients = {node: connect(url) for node, url in agents.items()}
-    reports = {node: observation.agent_views[node].report for node in agents}
+    views = {node: cluster.observation.agent_views[node] for node in sorted(agents)}
     folder = TableFolder(
         namespace=namespace,
         directory=directory,
@@ -111,17 +106,18 @@ def look_into(
         nodes=tuple(sorted(agents)),
         recycled_nodes=tuple(
             node
-            for node, report in sorted(reports.items())
-            if report
-            and path in report.recycled_directories
-            and path not in report.unknown_directories
-            and (namespace, directory) not in observation.agent_views[node].tables
+            for node, view in views.items()
+            if view.report
+            and path in view.report.recycled_directories
+            and path not in view.report.unknown_directories
+            and (namespace, directory) not in view.tables
         ),
     )
-    committed = _committed_id(observation, path)
+    table = cluster.by_folder.get((namespace, directory))
+    committed = table.table.status.snapshot if table else None
     try:
-        lying, problems = _manifests(folder, clients)
-        snapshots = tuple(_verified(folder, lying, clients, committed))
+        manifests, problems = _manifests(folder, clients)
+        snapshots = tuple(_verified(folder, manifests, clients, committed.id if committed else 0))
     finally:
         for client in clients.values():
             client.close()
@@ -130,19 +126,11 @@ def look_into(
     return folder.model_copy(update={"snapshots": snapshots, "problem": "; ".join(problems)})
 
 
-def _committed_id(observation: Observation, path: str) -> int:
-    """Of the snapshot of the table whose folder this is; older ones need not be verified. 0 = there is none."""
-    for table in observation.tables:
-        if f"{table.identity.namespace}/{table.directory}" == path and table.status.snapshot:
-            return table.status.snapshot.id
-    return 0
-
-
-Lying = list[tuple[ManifestSummary, tuple[str, ...]]]
+FoundManifests = list[tuple[ManifestSummary, tuple[str, ...]]]
 """Manifests with the nodes that have them, the newest first."""
 
 
-def _manifests(folder: TableFolder, clients: Mapping[str, AgentClient]) -> tuple[Lying, list[str]]:
+def _manifests(folder: TableFolder, clients: Mapping[str, AgentClient]) -> tuple[FoundManifests, list[str]]:
     summaries: dict[str, ManifestSummary] = {}
     nodes: dict[str, list[str]] = {}
     problems: list[str] = []
@@ -164,10 +152,11 @@ def _manifests(folder: TableFolder, clients: Mapping[str, AgentClient]) -> tuple
 
 
 def _verified(
-    folder: TableFolder, lying: Lying, clients: Mapping[str, AgentClient], committed: int
+    folder: TableFolder, manifests: FoundManifests, clients: Mapping[str, AgentClient], committed: int
 ) -> Iterator[FolderSnapshot]:
+    """``committed``: id of the table's snapshot; older ones need not be verified. 0 = there is none."""
     is_found = False
-    for number, (summary, nodes) in enumerate(lying):
+    for number, (summary, nodes) in enumerate(manifests):
         found = _snapshot(summary, nodes)
         if not is_found and number < MAX_VERIFIED and summary.snapshot_id > committed:
             reports = [report for node in nodes if (report := _report(folder, summary, clients[node]))]

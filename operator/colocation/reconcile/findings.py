@@ -15,7 +15,7 @@ from .evidence import Evidence
 from .members import next_recycled
 from .namespace_files import NamespaceFiles
 from .policy import Policy
-from .recovery import Folders, Recovery, bins_of, lying_of, recoveries_of
+from .recovery import NodesOfFolders, Recovery, bins_of, recoveries_of, unclaimed_folders
 from .recycling import Recycling, recycling
 from .scopes import Containment
 from .transfers import Transfer, transfers_of
@@ -44,8 +44,8 @@ class Findings:
     recoveries: Mapping[str, Recovery]
     leftovers: Mapping[GroupKey, list[Leftover]]
     files: NamespaceFiles
-    bins: Folders
-    lying: Folders
+    bins: NodesOfFolders
+    unclaimed: NodesOfFolders
     ready: frozenset[str]
     disk_missing: frozenset[str]
 
@@ -59,7 +59,7 @@ def find(
     containment: Containment,
 ) -> Findings:
     """Look at the cluster as a whole."""
-    plan, lying = _planned(snapshot, containment), lying_of(cluster.observation)
+    plan, unclaimed = _planned(snapshot, containment), unclaimed_folders(cluster.observation)
     recycled = {view.key: _recycled(view, cluster, containment) for view in cluster.groups.values()}
     records = [record for records in recycled.values() for record in records]
     missing = (node.name for node in snapshot.nodes if node.not_ready_reason == Reason.DISK_MISSING)
@@ -72,11 +72,11 @@ def find(
         recycled=recycled,
         recycling=recycling(cluster, records, evidence, policy),
         transfers=tuple(transfers_of(cluster, snapshot, plan, evidence, containment)),
-        recoveries={one.table.identity.uid: one for one in recoveries_of(cluster, snapshot, lying, containment)},
+        recoveries={one.table.identity.uid: one for one in recoveries_of(cluster, snapshot, unclaimed, containment)},
         leftovers=leftovers(cluster) if collect else {},
         files=NamespaceFiles(cluster, policy.data_root),
         bins=bins_of(cluster.observation),
-        lying=lying,
+        unclaimed=unclaimed,
         ready=frozenset(node.name for node in snapshot.nodes if node.ready),
         disk_missing=frozenset(missing),
     )

@@ -94,7 +94,7 @@ def _decide(view: GroupView, state: GroupState, plan: GroupPlan, found: Findings
     written, maps = _status(facts, memo, now), _config_maps(facts, found, memo)
     if plan.next_map:
         written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
-    requested = (*request_actions(view, found.cluster, found.lying), *delete_group(facts, now))
+    requested = (*request_actions(view, found.cluster, found.unclaimed), *delete_group(facts, now))
     scopes = [
         Scope(name, (*written, *requested)),
         Scope(f"clones of {name}", tuple(clone_actions(facts, found.snapshot, agents))),

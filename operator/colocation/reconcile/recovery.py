@@ -22,7 +22,7 @@ from ..state.views import ClusterView, DroppedView, GroupView, TableView
 from .actions import Action, CreateTable, DroppedFolder, EndRecoverRequests, PostEvent, RestoreTable
 from .scopes import Containment
 
-Folders = Mapping[str, Sequence[tuple[str, str]]]
+NodesOfFolders = Mapping[str, Sequence[tuple[str, str]]]
 """``<namespace>/<directory>`` of a folder -> (node, its agent's URL) of all that have it."""
 MAX_REFUSAL_EVENTS = 8
 """Of one group in one pass; it has as many annotations as anybody writes who may patch it."""
@@ -31,20 +31,20 @@ REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
 
 
-def bins_of(observation: Observation) -> Folders:
+def bins_of(observation: Observation) -> NodesOfFolders:
     """The folders in the recycle bins of the agents that answer."""
     return _by_folder((node, url, report.recycled_directories) for node, url, _, report in observation.answering)
 
 
-def lying_of(observation: Observation) -> Folders:
-    """Those, and the folders in their places whose table the agent was not asked about."""
+def unclaimed_folders(observation: Observation) -> NodesOfFolders:
+    """Those, and the folders in their places whose table the agents were not asked about."""
     return _by_folder(
         (node, url, (*report.recycled_directories, *report.unknown_directories))
         for node, url, _, report in observation.answering
     )
 
 
-def _by_folder(found: Iterable[tuple[str, str, Iterable[str]]]) -> Folders:
+def _by_folder(found: Iterable[tuple[str, str, Iterable[str]]]) -> NodesOfFolders:
     by_folder: dict[str, dict[tuple[str, str], None]] = {}
     for node, url, folders in found:
         for folder in folders:
@@ -72,7 +72,7 @@ class Recovery:
     is_coming: bool
     """Whether a node that can give its folder has yet to do so, or to say what it holds then."""
     others: tuple[str, ...] = ()
-    """Folders of the table's name that no table has and no group remembers."""
+    """NodesOfFolders of the table's name that no table has and no group remembers."""
 
     @property
     def is_whole(self) -> bool:
@@ -106,19 +106,18 @@ def _hint(record: RecycledTable, others: Sequence[str]) -> str:
     )
 
 
-def _other_folders(record: RecycledTable, cluster: ClusterView, lying: Folders) -> tuple[str, ...]:
-    """Folders of a dropped table's name that no table has and no group remembers."""
+def _other_folders(record: RecycledTable, cluster: ClusterView, unclaimed: NodesOfFolders) -> tuple[str, ...]:
+    """NodesOfFolders of a dropped table's name that no table has and no group remembers."""
     prefix = f"{record.namespace}/{record.name}-"
-    found = [path for path in lying if path.rpartition("-")[0] + "-" == prefix]
+    found = [path for path in unclaimed if path.rpartition("-")[0] + "-" == prefix]
     if not found:
         return ()
-    known = {f"{one.namespace}/{directory}" for one, _ in cluster.records.values() for directory in one.directories}
-    known.update(f"{namespace}/{directory}" for namespace, directory in cluster.by_folder)
-    return tuple(sorted(path.partition("/")[2] for path in found if path not in known))
+    directories = (path.partition("/")[2] for path in found)
+    return tuple(sorted(one for one in directories if (record.namespace, one) not in cluster.known_folders))
 
 
 def recoveries_of(
-    cluster: ClusterView, snapshot: Snapshot, lying: Folders, containment: Containment
+    cluster: ClusterView, snapshot: Snapshot, unclaimed: NodesOfFolders, containment: Containment
 ) -> Iterator[Recovery]:
     """Every table that is being brought back."""
     ready = {node.name for node in snapshot.nodes if node.ready}
@@ -127,14 +126,14 @@ def recoveries_of(
         if view.dropped and view.table.is_recovering and not view.table.identity.deleting:
             recovery = containment.run(view.table.scope, _recovery, view, cluster.observation, ready, able)
             if recovery:
-                yield replace(recovery, others=_other_folders(recovery.record, cluster, lying))
+                yield replace(recovery, others=_other_folders(recovery.record, cluster, unclaimed))
 
 
 def _recovery(view: TableView, seen: Observation, ready: set[str], able: set[str]) -> Recovery:
     table, wanted, record, group = view.table, view.recovered_files, view.dropped, view.dropped_by
     assert record is not None and group is not None
     homeless = tuple(_homeless(wanted, group, ready))
-    if homeless and _is_untold(seen, wanted.table, group, ready):
+    if homeless and _cannot_name_files(seen, wanted.table, group, ready):
         homeless = ()
     possible = tuple(_orders(seen, table, record))
     # They are given once the group remembers the new table's name for the folders.
@@ -151,14 +150,14 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
     for node, url, view, report in observation.answering:
         if _has_files(view, namespace, table.directory):
             continue  # what a late node brings is not needed any more
-        lying = {*report.recycled_directories, *report.unknown_directories}
+        unclaimed = {*report.recycled_directories, *report.unknown_directories}
         for directory in record.directories:
-            if directory != table.directory and f"{namespace}/{directory}" in lying:
+            if directory != table.directory and f"{namespace}/{directory}" in unclaimed:
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
 def folders_taken_over(
-    table: ObservedTable, cluster: ClusterView, bins: Folders, lying: Folders
+    table: ObservedTable, cluster: ClusterView, bins: NodesOfFolders, unclaimed: NodesOfFolders
 ) -> Iterator[RestoreTable]:
     """To every node that has a folder whose files are this table's.
 
@@ -168,9 +167,9 @@ def folders_taken_over(
     term, namespace, name = cluster.observation.term, table.identity.namespace, table.identity.name
     sources = [(table.directory, bins)]
     if table.recovers and table.status.snapshot:
-        sources.append((table_directory(name, table.recovers), lying))
+        sources.append((table_directory(name, table.recovers), unclaimed))
     if table.adopts:
-        sources.append((table_directory(name, table.adopts), lying))
+        sources.append((table_directory(name, table.adopts), unclaimed))
     for directory, folders in sources:
         for node, url in folders.get(f"{namespace}/{directory}", ()):
             if takes_files(cluster, node):
@@ -219,7 +218,7 @@ def _is_held(files: TableFiles, bucket: int, ready: set[str]) -> bool:
     return lacking == 0
 
 
-def _is_untold(observation: Observation, table: ObservedTable, group: ObservedGroup, ready: set[str]) -> bool:
+def _cannot_name_files(observation: Observation, table: ObservedTable, group: ObservedGroup, ready: set[str]) -> bool:
     """Whether nodes hold files that they cannot name, and no node of the map is away that could bring more.
 
     They lack the newest manifest: loads went on without them, and the table was dropped before it was repaired. It
@@ -228,11 +227,11 @@ def _is_untold(observation: Observation, table: ObservedTable, group: ObservedGr
     key = (table.identity.namespace, table.directory)
     views = observation.agent_views.items()
     answering = {node: view for node, view in views if node in ready and view.silent_since is None}
-    told = [report for view in answering.values() if (report := view.tables.get(key))]
+    reported = [report for view in answering.values() if (report := view.tables.get(key))]
     rows = group.status.backends_per_bucket_seq or ()
     return (
-        any(one.manifest_present for one in told)
-        and any(one.surplus_bytes and not one.manifest_present for one in told)
+        any(one.manifest_present for one in reported)
+        and any(one.surplus_bytes and not one.manifest_present for one in reported)
         and all(node in answering for row in rows for node in row)
     )
 
@@ -276,7 +275,7 @@ def _lacks_a_bucket(files: TableFiles, buckets: int, seen: Observation) -> bool:
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def request_actions(view: GroupView, cluster: ClusterView, lying: Folders) -> Iterator[Action]:
+def request_actions(view: GroupView, cluster: ClusterView, unclaimed: NodesOfFolders) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group: with few requests, however many annotations it has."""
     group = view.group
     wanted: dict[str, RecycledTable] = {}
@@ -287,7 +286,7 @@ def request_actions(view: GroupView, cluster: ClusterView, lying: Folders) -> It
         if record is None:
             problem: str | None = f"no dropped table with a uid {request}… is in the recycle bin of the group"
         else:
-            problem = _problem(record, group, cluster, lying)
+            problem = _problem(record, group, cluster, unclaimed)
         if problem:
             refusals[problem] = None
         if record is None or problem or (record.namespace, record.name) in cluster.by_name:
@@ -299,7 +298,7 @@ def request_actions(view: GroupView, cluster: ClusterView, lying: Folders) -> It
     if ended:
         yield EndRecoverRequests(group.identity, tuple(ended))
     for record in wanted.values():
-        yield from _creation(group, record, lying)
+        yield from _creation(group, record, unclaimed)
 
 
 def _announced(refusals: Sequence[str]) -> Iterator[str]:
@@ -313,7 +312,9 @@ def _is_meant(record: RecycledTable, request: str) -> bool:
     return len(request) >= REQUEST_DIGITS and record.uid.startswith(request)
 
 
-def _problem(record: RecycledTable, group: ObservedGroup, cluster: ClusterView, lying: Folders) -> str | None:
+def _problem(
+    record: RecycledTable, group: ObservedGroup, cluster: ClusterView, unclaimed: NodesOfFolders
+) -> str | None:
     """Why the table cannot be brought back."""
     name = f"{record.namespace}/{record.name}"
     if not allows(group, record.namespace):
@@ -327,19 +328,19 @@ def _problem(record: RecycledTable, group: ObservedGroup, cluster: ClusterView, 
     is_over = purge_at is not None and cluster.observation.now >= purge_at
     if existing is None and is_over and not cluster.observation.etcd_restored:
         return f"table {name} was purged at {record.purge_at}"
-    others = () if existing or any(_folders_of(record, lying)) else _other_folders(record, cluster, lying)
+    others = () if existing or any(_folders_of(record, unclaimed)) else _other_folders(record, cluster, unclaimed)
     return f"no node that answers has a folder of table {name}{_hint(record, others)}" if others else None
 
 
-def _creation(group: ObservedGroup, record: RecycledTable, lying: Folders) -> Iterator[CreateTable]:
-    folders = tuple(_folders_of(record, lying))
+def _creation(group: ObservedGroup, record: RecycledTable, unclaimed: NodesOfFolders) -> Iterator[CreateTable]:
+    folders = tuple(_folders_of(record, unclaimed))
     if group.spec is not None and folders:
         reference = "" if group.private else group_reference(record.namespace, group.key)
         yield CreateTable(record, folders, reference, group.spec.replicas)
 
 
-def _folders_of(record: RecycledTable, lying: Folders) -> Iterator[DroppedFolder]:
+def _folders_of(record: RecycledTable, unclaimed: NodesOfFolders) -> Iterator[DroppedFolder]:
     """Of the nodes that answer."""
     for directory in record.directories:
-        for _, url in lying.get(f"{record.namespace}/{directory}", ()):
+        for _, url in unclaimed.get(f"{record.namespace}/{directory}", ()):
             yield DroppedFolder(url, directory)

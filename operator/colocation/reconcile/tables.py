@@ -106,7 +106,7 @@ def _folder_orders(view: TableView, found: Findings) -> tuple[Action, ...]:
     seen = found.cluster.observation
     urgent: list[RestoreTable] = []
     others: list[RestoreTable] = []
-    for order in folders_taken_over(view.table, found.cluster, found.bins, found.lying):
+    for order in folders_taken_over(view.table, found.cluster, found.bins, found.unclaimed):
         (urgent if lacks_manifest(seen, view.table, order.node) else others).append(order)
     return (*urgent, *found.evidence.not_asked_lately(others, seen.now))
 

@@ -176,6 +176,12 @@ class ClusterView:
         return {view.key: view for view in self.tables.values()}
 
     @cached_property
+    def known_folders(self) -> frozenset[TableKey]:
+        """(namespace, directory) of every table, and of every dropped one that a group remembers."""
+        dropped = ((one.namespace, directory) for one, _ in self.records.values() for directory in one.directories)
+        return frozenset((*self.by_folder, *dropped))
+
+    @cached_property
     def by_name(self) -> Mapping[tuple[str, str], ObservedTable]:
         """(namespace, name) -> the table."""
         return {(one.identity.namespace, one.identity.name): one for one in self.observation.tables}

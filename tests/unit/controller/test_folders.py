@@ -10,6 +10,7 @@ from colocation.model.agent import DiskReport, FolderManifests, ManifestSummary,
 from colocation.model.group import RecycledTable
 from colocation.model.table import Column
 from colocation.state.agent_view import AgentView
+from colocation.state.assemble import assemble
 from colocation.state.observation import Observation
 
 from ..reconcile.scenes import NODES, agent_view, held_by, observe, settled_group, settled_table
@@ -55,7 +56,7 @@ class Agent:
 
 
 def lying(records: tuple[RecycledTable, ...] = (), silent: str = "") -> dict[str, dict[str, str]]:
-    return folder_paths(observation(records, silent))
+    return folder_paths(assemble(observation(records, silent)))
 
 
 def observation(records: tuple[RecycledTable, ...] = (), silent: str = ""):  # type: ignore[no-untyped-def]
@@ -127,7 +128,7 @@ def test_a_disk_that_takes_no_writes_hands_over_nothing(reason: str, is_listed: 
     known = seen.agent_views["node-2"]
     assert known.report is not None
     view = replace(known, report=known.report.model_copy(update={"disk": DiskReport(id="0" * 16, reason=reason)}))
-    paths = folder_paths(replace(seen, agent_views={**seen.agent_views, "node-2": view}))
+    paths = folder_paths(assemble(replace(seen, agent_views={**seen.agent_views, "node-2": view})))
     assert ("node-2" in paths[FOLDER]) is is_listed
 
 
@@ -148,10 +149,10 @@ def with_lines(adopts: str = "", committed: bool = True) -> Observation:
 
 def test_tables_are_looked_into_where_they_may_lack_commits() -> None:
     """After a restore of etcd all of them; else the ones that the command creates."""
-    assert folder_paths(with_lines()) == {}
-    assert folder_paths(with_lines(adopts="0a1b2c3d")) == {}
-    assert set(folder_paths(replace(with_lines(), etcd_restored=True))) == {OF_LINES}
-    assert set(folder_paths(with_lines(adopts="0a1b2c3d", committed=False))) == {OF_LINES}
+    assert folder_paths(assemble(with_lines())) == {}
+    assert folder_paths(assemble(with_lines(adopts="0a1b2c3d"))) == {}
+    assert set(folder_paths(assemble(replace(with_lines(), etcd_restored=True)))) == {OF_LINES}
+    assert set(folder_paths(assemble(with_lines(adopts="0a1b2c3d", committed=False)))) == {OF_LINES}
 
 
 async def test_only_snapshots_after_the_committed_one_are_verified() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from colocation.reconcile.actions import Action, CreateTable, EndRecoverRequests, PostEvent
 from colocation.reconcile.members import next_recycled
-from colocation.reconcile.recovery import MAX_REFUSAL_EVENTS, lying_of, request_actions
+from colocation.reconcile.recovery import MAX_REFUSAL_EVENTS, request_actions, unclaimed_folders
 from colocation.state.assemble import assemble
 from colocation.state.objects import ObservedGroup
 from colocation.state.observation import Observation
@@ -18,7 +18,7 @@ def answers_to(observation: Observation) -> list[Action]:
     """What is done about the requests of the only group."""
     cluster = assemble(observation)
     [found] = cluster.groups.values()
-    return list(request_actions(found, cluster, lying_of(observation)))
+    return list(request_actions(found, cluster, unclaimed_folders(observation)))
 
 
 def with_dropped(namespace: str, allowed: list[str], request: str) -> Observation:

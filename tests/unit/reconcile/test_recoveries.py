@@ -8,7 +8,7 @@ import pytest
 from colocation.model.agent import BucketReport, DiskReport
 from colocation.model.group import RecycledTable
 from colocation.reconcile.members import next_recycled
-from colocation.reconcile.recovery import Recovery, is_lost, lying_of, recoveries_of
+from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of, unclaimed_folders
 from colocation.reconcile.scopes import Containment
 from colocation.state.agent_view import AgentView
 from colocation.state.assemble import assemble
@@ -45,7 +45,7 @@ def coming_back(record: RecycledTable = RECORD, **views: AgentView) -> Observati
 
 def recovery(observation: Observation) -> Recovery:
     snapshot = decided(observation).snapshot
-    [found] = recoveries_of(assemble(observation), snapshot, lying_of(observation), Containment())
+    [found] = recoveries_of(assemble(observation), snapshot, unclaimed_folders(observation), Containment())
     return found
 
 
