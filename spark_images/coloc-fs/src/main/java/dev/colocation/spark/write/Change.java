@@ -24,7 +24,8 @@ import java.util.stream.Collectors;
  * What one commit does to the files of a table: which committed files stay, which new ones come, and whether it may go on top of
  * a commit that overtook it. Pure.
  */
-public sealed interface Change {
+public sealed interface Change
+    permits Change.NewFiles, Change.Rewrite, Change.DropPartitions, Change.DropColumns, Change.RollBack, RowChange {
   /** The committed files are no longer those that a change began on, and it may not go on top of them. */
   final class Overtaken extends Exception {
     private static final long serialVersionUID = 1L;
@@ -95,6 +96,18 @@ public sealed interface Change {
   /** Whether a file is in one of the partitions; each entry stands for all partitions that have its values. */
   static boolean isIn(DataFile file, List<Map<String, String>> partitions) {
     return partitions.stream().anyMatch(chosen -> hasValues(file.partition(), chosen));
+  }
+
+  /** Files that were added or removed. */
+  static List<DataFile> inOneOnly(List<DataFile> beganOn, List<DataFile> committed) {
+    Map<String, DataFile> found = new LinkedHashMap<>();
+    beganOn.forEach(file -> found.put(file.path(), file));
+    for (DataFile file : committed) {
+      if (found.remove(file.path()) == null) {
+        found.put(file.path(), file);
+      }
+    }
+    return List.copyOf(found.values());
   }
 
   private static boolean hasValues(Map<String, String> partition, Map<String, String> chosen) {
@@ -206,18 +219,6 @@ public sealed interface Change {
         case OVERWRITE_PARTITIONS -> file -> own.contains(file.partition());
         case OVERWRITE_MATCHING -> file -> isIn(file, replaced.orElseThrow());
       };
-    }
-
-    /** Files that were added or removed. */
-    private static List<DataFile> inOneOnly(List<DataFile> beganOn, List<DataFile> committed) {
-      Map<String, DataFile> found = new LinkedHashMap<>();
-      beganOn.forEach(file -> found.put(file.path(), file));
-      for (DataFile file : committed) {
-        if (found.remove(file.path()) == null) {
-          found.put(file.path(), file);
-        }
-      }
-      return List.copyOf(found.values());
     }
   }
 

@@ -16,6 +16,7 @@ import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 
@@ -32,6 +33,9 @@ import java.util.Optional;
 final class Commit {
   /** Few writers change one table at the same time; more conflicts in a row mean that something is wrong. */
   static final int MAX_ATTEMPTS = 50;
+
+  /** Of snapshots in a message. */
+  private static final int MAX_NAMED = 10;
 
   /** The nodes' storage of manifests. */
   interface Storage {
@@ -158,9 +162,16 @@ final class Commit {
       try {
         change.checkOvertaking(files(manifestAtBegin()), files(newestManifest(table)));
       } catch (Change.Overtaken error) {
-        throw NextManifest.overtaken(table, change, error);
+        throw NextManifest.overtaken(table, change, error.getMessage() + meanwhile(table));
       }
     }
+  }
+
+  private String meanwhile(ColocatedTable table) {
+    List<String> later = table.snapshots().stream().filter(one -> one.id() > began.snapshotId()).sorted(
+        Comparator.comparingLong(Snapshot::id)).map(one -> one.id() + " (" + one.operation() + ")").toList();
+    return later.isEmpty() ? "" : ". Committed since snapshot " + began.snapshotId() + ", on which it began: "
+        + String.join(", ", later.subList(0, Math.min(later.size(), MAX_NAMED)));
   }
 
   private Optional<StoredManifest> manifestAtBegin() {

@@ -64,13 +64,13 @@ record NextManifest(
       ObjectNode header = header(table, buckets, padded(table, parent, change, kept));
       return encoded(table, header, parent, kept, change.files()).removing(removed(committed, kept));
     } catch (Overtaken error) {
-      throw overtaken(table, change, error);
+      throw overtaken(table, change, error.getMessage());
     }
   }
 
-  static WriteException.LoadConflict overtaken(ColocatedTable table, Change change, Overtaken error) {
+  static WriteException.LoadConflict overtaken(ColocatedTable table, Change change, String why) {
     return new WriteException.LoadConflict("table " + table.fullName() + ": " + change.label() + " was overtaken: "
-        + error.getMessage() + ". Nothing was changed; start it again");
+        + why + ". Nothing was changed; start it again");
   }
 
   static void refuseOtherLayout(ColocatedTable table, StoredManifest parent, int buckets) {

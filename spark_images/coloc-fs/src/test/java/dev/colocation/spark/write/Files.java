@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
 import java.util.Collections;
+import java.util.Locale;
 import java.util.Map;
 
 /** Data files with names that say which they are. */
@@ -16,9 +17,14 @@ final class Files {
 
   /** Ten rows of one day. */
   static DataFile file(String load, String day) {
+    return file(load, day, 0);
+  }
+
+  static DataFile file(String load, String day, int bucket) {
     String folder = day == null ? "__HIVE_DEFAULT_PARTITION__" : day;
-    String path = "data/day=" + folder + "/part-" + load + "-1_00000.c000.zstd.parquet";
-    return new DataFile(path, 0, day(day), 10, 100, "0".repeat(64));
+    String path = "data/day=" + folder + "/part-" + load
+        + String.format(Locale.ROOT, "-1_%05d.c000.zstd.parquet", bucket);
+    return new DataFile(path, bucket, day(day), 10, 100, "0".repeat(64));
   }
 
   static Map<String, String> day(String value) {
