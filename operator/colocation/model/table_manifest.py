@@ -219,6 +219,9 @@ class TableManifest(Observed):
     -0.0 equal to 0.0, NaN last. A change that would break this is refused when it commits; readers may rely on it.
     So they may on ``padded``: CHAR columns, by their names in files, of which every value has so many characters. Of a
     CHAR column that is not there files may hold shorter values, which earlier releases did not pad.
+
+    ``commit_id`` is random, so that commits of equal files (two equal DELETEs at once) have different manifests, and
+    neither takes the other's snapshot for its own.
     """
 
     format_version: Count = PLAIN_FORMAT
@@ -226,6 +229,7 @@ class TableManifest(Observed):
     table: str
     uid: str
     snapshot_id: Count
+    commit_id: str = Field("", exclude_if=lambda commit_id: not commit_id)
     parent: str | None = None
     columns: tuple[Column, ...]
     bucketed_by: tuple[str, ...]

@@ -25,6 +25,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.UUID;
 
 /**
  * The manifest after a change.
@@ -41,7 +42,7 @@ record NextManifest(
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * The manifest of a change on top of a committed one. Pure.
+   * The manifest of a change on top of a committed one, with a random id, so that no other commit has the same one.
    *
    * @param parent empty before the first load, and for a change that keeps no file
    * @throws WriteException.LoadConflict when the committed files have another layout or other types than the new ones; or files
@@ -215,6 +216,7 @@ record NextManifest(
         .put("table", table.name())
         .put("uid", table.uid())
         .put("snapshotId", table.lastId() + 1)
+        .put("commitId", UUID.randomUUID().toString())
         .put("parent", table.snapshot().map(Snapshot::manifestSha256).orElse(null));
     ArrayNode columns = header.putArray("columns");
     for (Manifest.Column column : table.layout().columns()) {

@@ -151,6 +151,16 @@ class CommitTest {
     assertEquals(Set.of(C.path()), paths());
   }
 
+  /** Equal changes of the same snapshot make the same files: neither takes the other's snapshot for its own. */
+  @Test
+  void equalChangesAtOnceAreBothRecorded() {
+    run(Mode.APPEND, A, C);
+    DropPartitions drop = new DropPartitions(List.of(day("a")));
+    cluster.beforeWrite = () -> run(drop, cluster.state(), Optional.of(new CommitKey("one", 0)));
+    assertEquals(3, run(drop, cluster.state(), Optional.of(new CommitKey("two", 0))).snapshotId());
+    assertEquals(List.of("two 0 3", "one 0 2"), cluster.commits());
+  }
+
   private RollBack backTo(long id) throws IOException {
     ColocatedTable table = cluster.state();
     Snapshot target = table.history().stream().filter(one -> one.id() == id).findFirst().orElseThrow();
