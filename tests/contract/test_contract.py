@@ -100,7 +100,12 @@ def _status(case: Case) -> object:
 def _snapshot(case: Case) -> object:
     snapshot = TableSnapshot.model_validate(case["snapshot"])
     committed_at = _shown(_time(snapshot.committed_at))
-    return {"id": snapshot.id, "manifest": snapshot.manifest_sha256, "committedAt": committed_at}
+    changed = [
+        snapshot.rows_inserted, snapshot.rows_updated, snapshot.rows_deleted, snapshot.files_added,
+        snapshot.files_removed,
+    ]  # fmt: skip
+    shown = {"id": snapshot.id, "manifest": snapshot.manifest_sha256, "committedAt": committed_at}
+    return shown if changed == [None] * len(changed) else {**shown, "changed": changed}
 
 
 def _commit_record(case: Case) -> object:

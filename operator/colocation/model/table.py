@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -198,6 +198,10 @@ Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 MAX_OPERATION_LENGTH = 32
 
 
+def _changed(description: str) -> Any:
+    return Field(None, exclude_if=lambda count: count is None, description=description)
+
+
 class TableSnapshot(Observed):
     """What readers see: the one commit point of a table. ``manifest`` is ``sha256:<hex>`` of the manifest file."""
 
@@ -211,13 +215,19 @@ class TableSnapshot(Observed):
         "",
         max_length=MAX_OPERATION_LENGTH,
         exclude_if=lambda operation: not operation,
-        description="What made it: append, overwrite, overwrite-partitions, overwrite-matching, compact, "
-        "drop-partitions or roll-back. Empty: of a release that did not say it.",
+        description="What made it: append, overwrite, overwrite-partitions, overwrite-matching, "
+        "update, delete, merge, compact, drop-partitions, drop-columns or roll-back. Empty: of a release that did not "
+        "say it.",
     )
     partitions: Count = Field(0, description="Partitions that hold rows.")
     files: Count = Field(0, description="Files of one replica.")
     rows: Count = Field(0, description="Rows of the snapshot.")
     bytes: Count = Field(0, description="Of one replica.")
+    rows_inserted: Count | None = _changed("Rows that the commit inserted, unless it is unknown, as after a roll-back.")
+    rows_updated: Count | None = _changed("Rows that it updated; those that it only copied to new files do not count.")
+    rows_deleted: Count | None = _changed("Rows that it deleted.")
+    files_added: Count | None = _changed("Files that it added, of one replica.")
+    files_removed: Count | None = _changed("Files that it removed, of one replica.")
 
     @field_validator("manifest")
     @classmethod

@@ -209,7 +209,7 @@ def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = 
         namespace=identity.namespace,
         name=identity.name,
         uid=identity.uid,
-        snapshot=_without_operation(memory.snapshot),
+        snapshot=_without_change(memory.snapshot),
         replicas=memory.replicas,
         columns_digest=memory.columns_digest,
         leaving=leaving,
@@ -217,9 +217,18 @@ def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = 
     )
 
 
-def _without_operation(snapshot: TableSnapshot | None) -> TableSnapshot | None:
-    """A group's object has room for a thousand tables, and for nothing that can be done without."""
-    return snapshot.model_copy(update={"operation": ""}) if snapshot and snapshot.operation else snapshot
+_CHANGE: dict[str, object] = {
+    "operation": "", "rows_inserted": None, "rows_updated": None, "rows_deleted": None, "files_added": None,
+    "files_removed": None,
+}  # fmt: skip
+"""What a snapshot records of the commit that made it."""
+
+
+def _without_change(snapshot: TableSnapshot | None) -> TableSnapshot | None:
+    """The snapshot without its change: a group's object has room for a thousand tables, and for no more."""
+    if snapshot is None or all(getattr(snapshot, name) == empty for name, empty in _CHANGE.items()):
+        return snapshot
+    return snapshot.model_copy(update=_CHANGE)
 
 
 def recycled_records(groups: Iterable[ObservedGroup]) -> dict[str, tuple[RecycledTable, ObservedGroup]]:

@@ -39,3 +39,11 @@ def test_retained_history(retention: Retention, kept: list[int]) -> None:
 def test_nothing_was_replaced() -> None:
     """A table's first snapshot has no history."""
     assert retained_history(COMMITTED, (), Retention(), NOW) == ()
+
+
+def test_what_commits_changed_stays_when_history_is_written() -> None:
+    """The operator writes the history that it has parsed."""
+    given = {"id": 7, "manifest": f"sha256:{7:064d}", "committedAt": "2026-11-21T00:00:00Z", "operation": "merge",
+             "partitions": 1, "files": 2, "rows": 3, "bytes": 4, "rowsInserted": 0, "rowsUpdated": 2, "rowsDeleted": 1,
+             "filesAdded": 1, "filesRemoved": 1}  # fmt: skip
+    assert TableSnapshot.model_validate(given).to_json_dict() == given

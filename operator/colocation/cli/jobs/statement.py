@@ -99,7 +99,8 @@ def is_private(group: Json) -> bool:
     return (group["metadata"].get("labels") or {}).get(LABEL_PRIVATE) == "true"
 
 
-CHANGED_BY_ROWS = ("append", "overwrite-partitions")
+ROW_CHANGES = ("update", "delete", "merge")
+CHANGED_BY_ROWS = ("append", "overwrite-partitions", *ROW_CHANGES)
 """Changes that commit nothing when there are no rows."""
 TIME = Time(time.monotonic, time.sleep)
 
@@ -225,6 +226,9 @@ def describe_commit(done: Mapping[str, Any]) -> str:
     what, snapshot = f"{done['table']}: {done['change']}", f"snapshot {done['snapshot_id']}"
     if done["was_committed_before"]:
         return f"{what} was committed before, as {snapshot}; nothing is changed"
+    if done["change"] in ROW_CHANGES and done.get("files_removed") is not None:
+        rows = ", ".join(f"{done[f'rows_{how}']} {how}" for how in ("inserted", "updated", "deleted"))
+        return f"{what}, rows: {rows}; {counted(done['files_removed'], 'file')} replaced by {done['files']}; {snapshot}"
     if done["files"]:
         return f"{what}, {counted(done['rows'], 'row')} in {counted(done['files'], 'file')}; {snapshot}"
     if done["change"] in CHANGED_BY_ROWS:

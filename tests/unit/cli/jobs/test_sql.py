@@ -11,6 +11,7 @@ from urllib3.exceptions import ProtocolError
 
 from colocation.cli.errors import CommandFailed
 from colocation.cli.jobs import launch, statement, statement_rows
+from colocation.cli.jobs.statement import describe_commit
 from colocation.cli.port_forward import PodUnreachable
 from colocation.model.driver_output import columns_line, row_line, summary_line, token_digest
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
@@ -134,6 +135,18 @@ def test_a_statement_says_what_it_committed(
     else:
         assert line in (printed.stdout if output == "table" else printed.stderr).splitlines()
         assert (printed.stdout == "") == (output == "csv")
+
+
+def test_a_row_change_says_how_many_rows_it_changed() -> None:
+    """Rows in new files are mostly copies of what was there."""
+    done = {"table": "shop.t", "change": "merge", "rows": 1000, "files": 2, "snapshot_id": 4,
+            "was_committed_before": False, "rows_inserted": 1, "rows_updated": 2, "rows_deleted": 3,
+            "files_removed": 1}  # fmt: skip
+    assert describe_commit(done) == (
+        "shop.t: merge, rows: 1 inserted, 2 updated, 3 deleted; 1 file replaced by 2; snapshot 4"
+    )
+    nothing = {**done, "files": 0, "files_removed": None}
+    assert describe_commit(nothing) == "shop.t: merge, no rows: nothing is committed"
 
 
 def test_cells_of_a_table_stay_in_their_line(run: Run, cluster: FakeCluster, driver: Driver) -> None:

@@ -1,15 +1,19 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.cluster.ChangeCounts;
 import dev.colocation.spark.cluster.ClusterView;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.RowCounts;
+import dev.colocation.spark.cluster.Snapshot;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.spark.sql.Row;
@@ -39,7 +43,9 @@ final class MetadataTables {
       .add("snapshot_id", DataTypes.LongType).add("committed_at", DataTypes.TimestampType)
       .add("operation", DataTypes.StringType).add("rows", DataTypes.LongType).add("bytes", DataTypes.LongType)
       .add("files", DataTypes.LongType).add("idempotency_key", DataTypes.StringType).add("partitions", DataTypes.LongType)
-      .add("is_current", DataTypes.BooleanType).add("manifest", DataTypes.StringType);
+      .add("is_current", DataTypes.BooleanType).add("manifest", DataTypes.StringType)
+      .add("rows_inserted", DataTypes.LongType).add("rows_updated", DataTypes.LongType).add("rows_deleted", DataTypes.LongType)
+      .add("files_added", DataTypes.LongType).add("files_removed", DataTypes.LongType);
   private static final StructType REPLICAS = new StructType()
       .add("bucket", DataTypes.IntegerType).add("node", DataTypes.StringType).add("state", DataTypes.StringType)
       .add("verified_at", DataTypes.TimestampType).add("agent", DataTypes.StringType).add("files", DataTypes.LongType)
@@ -70,12 +76,21 @@ final class MetadataTables {
   private static List<Row> snapshots(LoadedTable table) {
     ColocatedTable object = table.object();
     object.requireSnapshots();
-    return object.snapshots().stream()
-        .map(snapshot -> row(
-            snapshot.id(), snapshot.committedAt(), snapshot.operation().isEmpty() ? null : snapshot.operation(), snapshot.rows(),
-            snapshot.bytes(), snapshot.files(), object.commitKeys().get(snapshot.id()), snapshot.partitions(),
-            object.snapshot().equals(Optional.of(snapshot)), snapshot.manifest()))
-        .toList();
+    return object.snapshots().stream().map(snapshot -> snapshot(object, snapshot)).toList();
+  }
+
+  private static Row snapshot(ColocatedTable object, Snapshot snapshot) {
+    ChangeCounts changed = snapshot.changed();
+    return row(
+        snapshot.id(), snapshot.committedAt(), snapshot.operation().isEmpty() ? null : snapshot.operation(), snapshot.rows(),
+        snapshot.bytes(), snapshot.files(), object.commitKeys().get(snapshot.id()), snapshot.partitions(),
+        object.snapshot().equals(Optional.of(snapshot)), snapshot.manifest(), changed.rows().map(RowCounts::inserted).orElse(null),
+        changed.rows().map(RowCounts::updated).orElse(null), changed.rows().map(RowCounts::deleted).orElse(null),
+        orNull(changed.filesAdded()), orNull(changed.filesRemoved()));
+  }
+
+  private static Long orNull(OptionalLong count) {
+    return count.isPresent() ? count.getAsLong() : null;
   }
 
   private static List<Row> partitions(LoadedTable table) {

@@ -6,6 +6,7 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * A committed state of a table, as its status records it. Counts are of one replica.
@@ -39,7 +40,9 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
       return Optional.of(where + ".operation is " + Json.shown(node.path("operation")) + "; allowed: up to "
           + MAX_OPERATION_CHARACTERS + " characters");
     }
-    return COUNTS.stream().filter(name -> node.has(name) && !Json.isCount(node.path(name))).findFirst()
+    Stream<String> recorded = ChangeCounts.FIELDS.stream().filter(name -> !node.path(name).isNull());
+    return Stream.concat(COUNTS.stream(), recorded)
+        .filter(name -> node.has(name) && !Json.isCount(node.path(name))).findFirst()
         .map(name -> where + "." + name + " is " + Json.shown(node.path(name)) + "; allowed: 0 to " + Json.MAX_EXACT);
   }
 
@@ -78,6 +81,16 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
 
   public long bytes() {
     return json.path("bytes").asLong();
+  }
+
+  /** Whether it records its rows and files. */
+  public boolean hasCounts() {
+    return json.has("rows") && json.has("files");
+  }
+
+  /** What the commit that made it changed. */
+  public ChangeCounts changed() {
+    return ChangeCounts.of(json);
   }
 
   @Override

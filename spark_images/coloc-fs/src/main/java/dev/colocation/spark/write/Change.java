@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.TypeNames;
@@ -15,6 +16,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Predicate;
@@ -47,6 +49,13 @@ public sealed interface Change
   default OptionalInt madeForBuckets() {
     return OptionalInt.empty();
   }
+
+  /**
+   * How many rows it changes; empty = unknown.
+   *
+   * @param rowsRemoved of the committed files that do not stay; empty = unknown
+   */
+  Optional<RowCounts> rowCounts(OptionalLong rowsRemoved);
 
   /** Whether committed files may stay, so that the new ones must have their layout. */
   boolean keepsFiles();
@@ -172,6 +181,12 @@ public sealed interface Change
     }
 
     @Override
+    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+      long inserted = files.stream().mapToLong(DataFile::rows).sum();
+      return rowsRemoved.isEmpty() ? Optional.empty() : Optional.of(new RowCounts(inserted, 0, rowsRemoved.getAsLong()));
+    }
+
+    @Override
     public OptionalInt madeForBuckets() {
       return OptionalInt.of(buckets);
     }
@@ -241,6 +256,11 @@ public sealed interface Change
     }
 
     @Override
+    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+      return Optional.of(RowCounts.NONE);
+    }
+
+    @Override
     public OptionalInt madeForBuckets() {
       return OptionalInt.of(buckets);
     }
@@ -278,6 +298,11 @@ public sealed interface Change
     }
 
     @Override
+    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+      return rowsRemoved.isEmpty() ? Optional.empty() : Optional.of(new RowCounts(0, 0, rowsRemoved.getAsLong()));
+    }
+
+    @Override
     public boolean keepsFiles() {
       return true;
     }
@@ -293,6 +318,11 @@ public sealed interface Change
     @Override
     public String label() {
       return "drop-columns";
+    }
+
+    @Override
+    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+      return Optional.of(RowCounts.NONE);
     }
 
     @Override
@@ -344,6 +374,11 @@ public sealed interface Change
     @Override
     public String label() {
       return "roll-back";
+    }
+
+    @Override
+    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+      return Optional.empty();
     }
 
     @Override

@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ChangeCounts;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
@@ -109,9 +110,9 @@ final class Commit {
   /** The commit that a table has recorded for a key; empty when it has recorded none. */
   static Optional<CommitResult> recorded(ColocatedTable table, Optional<CommitKey> key) {
     return key.flatMap(wanted -> CommitKey.CommitRecord.find(table.commits(), wanted)).map(record -> {
-      String manifest = table.snapshots().stream().filter(one -> one.id() == record.snapshotId()).findFirst()
-          .map(Snapshot::manifestSha256).orElse("");
-      return new CommitResult(record.snapshotId(), 0, 0, 0, 0, List.of(), List.of(), manifest, true);
+      Optional<Snapshot> snapshot = table.snapshots().stream().filter(one -> one.id() == record.snapshotId()).findFirst();
+      return new CommitResult(record.snapshotId(), 0, 0, 0, 0, List.of(), List.of(),
+          snapshot.map(Snapshot::manifestSha256).orElse(""), snapshot.map(Snapshot::changed).orElse(ChangeCounts.UNKNOWN), true);
     });
   }
 
@@ -121,7 +122,7 @@ final class Commit {
     Publication.Published published = committed.published();
     return new CommitResult(
         committed.snapshot().id(), rows, change.files().size(), bytes, published.replicasMissing(), published.substitutes(),
-        published.manifest().removed(), committed.snapshot().manifestSha256(), false);
+        published.manifest().removed(), committed.snapshot().manifestSha256(), committed.snapshot().changed(), false);
   }
 
   /** Whether a proposal on top of one table is also right on top of the other: same rows, same definition. */

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
+import dev.colocation.spark.cluster.ChangeCounts;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.SchemaEvolution;
@@ -23,6 +24,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -63,7 +65,8 @@ record NextManifest(
       List<DataFile> kept = change.kept(committed);
       checkNewFiles(table, change, kept, buckets);
       ObjectNode header = header(table, buckets, padded(table, parent, change, kept));
-      return encoded(table, header, parent, kept, change.files()).removing(removed(committed, kept));
+      List<DataFile> removed = removed(committed, kept);
+      return encoded(table, header, parent, kept, change.files(), counts(table, change, removed)).removing(removed);
     } catch (Overtaken error) {
       throw overtaken(table, change, error.getMessage());
     }
@@ -119,7 +122,8 @@ record NextManifest(
   }
 
   private static NextManifest encoded(
-      ColocatedTable table, ObjectNode fields, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added) {
+      ColocatedTable table, ObjectNode fields, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added,
+      ChangeCounts changed) {
     int files = kept.size() + added.size();
     if (files > StoredManifest.MAX_FILES) {
       throw tooManyFiles(table, files, "; allowed: " + StoredManifest.MAX_FILES);
@@ -140,6 +144,7 @@ record NextManifest(
       throw tooManyFiles(table, files, ", whose manifest has " + text.size() + " bytes; allowed: " + StoredManifest.MAX_BYTES);
     }
     ObjectNode snapshot = snapshot(snapshotId, kept, added);
+    changed.write(snapshot);
     return files < ManifestEncoder.FRAMED_FROM_FILES
         ? inFormat1(snapshotId, text.toByteArray(), snapshot, List.of())
         : framed(snapshotId, text.toByteArray(), snapshot);
@@ -177,6 +182,18 @@ record NextManifest(
 
   private NextManifest removing(List<DataFile> files) {
     return new NextManifest(snapshotId, stored, sha256, snapshot, files, framedText);
+  }
+
+  /** What the change does. An overwrite removes all files without reading them; their snapshot says how many they are. */
+  private static ChangeCounts counts(ColocatedTable table, Change change, List<DataFile> removed) {
+    OptionalLong files = OptionalLong.of(removed.size());
+    OptionalLong rows = OptionalLong.of(removed.stream().mapToLong(DataFile::rows).sum());
+    if (!change.keepsFiles()) {
+      boolean isKnown = table.statusError().isEmpty() && table.snapshot().map(Snapshot::hasCounts).orElse(true);
+      files = isKnown ? OptionalLong.of(table.snapshot().map(Snapshot::files).orElse(0L)) : OptionalLong.empty();
+      rows = isKnown ? OptionalLong.of(table.snapshot().map(Snapshot::rows).orElse(0L)) : OptionalLong.empty();
+    }
+    return new ChangeCounts(change.rowCounts(rows), OptionalLong.of(change.files().size()), files);
   }
 
   private static List<DataFile> removed(List<DataFile> committed, List<DataFile> kept) {

@@ -8,7 +8,9 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -75,6 +77,11 @@ public record RowChange(
   @Override
   public String label() {
     return kind.label();
+  }
+
+  @Override
+  public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+    return Optional.of(rows);
   }
 
   @Override

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.cluster.ChangeCounts;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.Cluster.NoAnswer;
 import dev.colocation.spark.cluster.ColocatedTable;
@@ -183,8 +184,8 @@ public final class Transaction {
       LOG.info("{}: {} was committed before, as snapshot {}", name, change.label(), result.snapshotId());
       return;
     }
-    LOG.info("{}: {} committed {} rows in {} files as snapshot {}", name, change.label(), result.rows(), result.files(),
-        result.snapshotId());
+    LOG.info("{}: {} committed {} rows in {} files as snapshot {}{}", name, change.label(), result.rows(), result.files(),
+        result.snapshotId(), result.changed().rows().map(rows -> "; rows " + rows).orElse(""));
     if (result.replicasMissing() > 0) {
       LOG.warn("{}: {} copies of new files are still to be made by the operator: {}", name, result.replicasMissing(),
           result.substitutes());
@@ -276,9 +277,10 @@ public final class Transaction {
    * @param substitutes nodes that hold copies meanwhile
    * @param removed the committed files that the change removed; none for an overwrite of the whole table, which does not read them
    * @param manifestSha256 of the snapshot; empty when the change was committed before and the table no longer lists its snapshot
+   * @param changed rows and files that the commit changed; of one that was committed before, what its snapshot records
    * @param wasCommittedBefore whether the table had recorded the change's {@link CommitKey}; then nothing was changed
    */
   public record CommitResult(
       long snapshotId, long rows, long files, long bytes, int replicasMissing, List<Substitute> substitutes,
-      List<DataFile> removed, String manifestSha256, boolean wasCommittedBefore) {}
+      List<DataFile> removed, String manifestSha256, ChangeCounts changed, boolean wasCommittedBefore) {}
 }

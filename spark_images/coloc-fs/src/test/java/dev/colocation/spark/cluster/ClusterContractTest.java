@@ -9,9 +9,11 @@ import dev.colocation.spark.fs.Manifest;
 import java.io.IOException;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
@@ -109,8 +111,16 @@ public final class ClusterContractTest {
       throw new IllegalArgumentException(problem.get());
     }
     Snapshot snapshot = Snapshot.of(given);
-    return Map.of(
-        "id", snapshot.id(), "manifest", snapshot.manifestSha256(), "committedAt", shown(snapshot.committedAt()));
+    Map<String, Object> shown = new TreeMap<>(Map.of(
+        "id", snapshot.id(), "manifest", snapshot.manifestSha256(), "committedAt", shown(snapshot.committedAt())));
+    ChangeCounts changed = snapshot.changed();
+    if (!changed.equals(ChangeCounts.UNKNOWN)) {
+      shown.put("changed", Arrays.asList(
+          changed.rows().map(RowCounts::inserted).orElse(null), changed.rows().map(RowCounts::updated).orElse(null),
+          changed.rows().map(RowCounts::deleted).orElse(null), changed.filesAdded().getAsLong(),
+          changed.filesRemoved().getAsLong()));
+    }
+    return shown;
   }
 
   private static List<Object> commitRecord(JsonNode given) {

@@ -53,7 +53,7 @@ class CommitKeyTest {
     run(Mode.APPEND, "", 0, C);
     CommitResult second = run(Mode.APPEND, "stream", 3, B);
     assertTrue(second.wasCommittedBefore());
-    assertEquals(new CommitResult(1, 0, 0, 0, 0, List.of(), List.of(), first.manifestSha256(), true), second);
+    assertEquals(new CommitResult(1, 0, 0, 0, 0, List.of(), List.of(), first.manifestSha256(), first.changed(), true), second);
     assertEquals(List.of(A.path(), C.path()), storage.paths(cluster));
     assertEquals(2, storage.stored.size(), "nothing is published for a repetition");
   }

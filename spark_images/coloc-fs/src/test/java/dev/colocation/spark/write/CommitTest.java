@@ -9,14 +9,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ChangeCounts;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.FakeTimer;
+import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
@@ -25,6 +28,8 @@ import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.Change.Rewrite;
 import dev.colocation.spark.write.Change.RollBack;
+import dev.colocation.spark.write.RowChange.Kind;
+import dev.colocation.spark.write.RowChange.ReadTablets;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
 import java.time.Duration;
@@ -32,10 +37,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** All of a change or none: compare-and-set against every kind of interruption. */
 class CommitTest {
@@ -72,7 +81,8 @@ class CommitTest {
     CommitResult result = run(Mode.APPEND, A, C);
     JsonNode snapshot = cluster.status().path("snapshot");
     assertEquals("{\"id\":1,\"manifest\":\"sha256:" + result.manifestSha256() + "\",\"partitions\":2,\"files\":2,\"rows\":20,"
-        + "\"bytes\":200,\"operation\":\"append\",\"committedAt\":\"2026-11-21T04:00:00Z\"}", snapshot.toString());
+        + "\"bytes\":200,\"rowsInserted\":20,\"rowsUpdated\":0,\"rowsDeleted\":0,\"filesAdded\":2,\"filesRemoved\":0,"
+        + "\"operation\":\"append\",\"committedAt\":\"2026-11-21T04:00:00Z\"}", snapshot.toString());
     assertEquals(List.of(1L, 20L, 2L, 200L), List.of(result.snapshotId(), result.rows(), result.files(), result.bytes()));
     assertFalse(result.wasCommittedBefore());
   }
@@ -149,6 +159,44 @@ class CommitTest {
     cluster.beforeWrite = () -> run(Mode.APPEND, B);
     assertEquals(3, run(new DropPartitions(List.of(day("a"))), cluster.state()).snapshotId());
     assertEquals(Set.of(C.path()), paths());
+  }
+
+  static Stream<Arguments> recordedChanges() {
+    return Stream.of(
+        arguments(load(Mode.APPEND, D), "10 inserted, 0 updated, 0 deleted", 1, 0),
+        arguments(load(Mode.OVERWRITE, D), "10 inserted, 0 updated, 30 deleted", 1, 3),
+        arguments(load(Mode.OVERWRITE_PARTITIONS, D), "10 inserted, 0 updated, 20 deleted", 1, 2),
+        arguments(new DropPartitions(List.of(day("b"))), "0 inserted, 0 updated, 10 deleted", 0, 1),
+        arguments(new Rewrite(Set.of(A.path(), B.path()), List.of(D), 2), "0 inserted, 0 updated, 0 deleted", 1, 2),
+        arguments(new RowChange(Kind.MERGE, Set.of(A.path()), List.of(D), 2, ReadTablets.ALL, new RowCounts(2, 3, 2)),
+            "2 inserted, 3 updated, 2 deleted", 1, 1));
+  }
+
+  @ParameterizedTest
+  @MethodSource("recordedChanges")
+  void snapshotsRecordWhatTheirCommitChanged(Change change, String rows, long added, long removed) {
+    run(Mode.APPEND, A, B, C);
+    ChangeCounts changed = run(change, cluster.state()).changed();
+    assertEquals(rows, changed.rows().orElseThrow().toString());
+    assertEquals(List.of(added, removed), List.of(changed.filesAdded().getAsLong(), changed.filesRemoved().getAsLong()));
+    assertEquals(changed, cluster.state().snapshot().orElseThrow().changed());
+  }
+
+  /** Files that come back may have the rows that go: only their number is known. */
+  @Test
+  void rowsOfARollBackAreNotCounted() throws IOException {
+    run(Mode.APPEND, A);
+    run(Mode.OVERWRITE, B, C);
+    ChangeCounts changed = run(backTo(1), cluster.state()).changed();
+    assertEquals(new ChangeCounts(Optional.empty(), OptionalLong.of(1), OptionalLong.of(2)), changed);
+  }
+
+  /** Releases before those that count, and statuses that were written by hand. */
+  @Test
+  void whatAnOverwriteOfUncountedRowsDeletesIsUnknown() {
+    run(Mode.APPEND, A);
+    ((ObjectNode) cluster.status().path("snapshot")).remove(List.of("rows", "files"));
+    assertEquals(new ChangeCounts(Optional.empty(), OptionalLong.of(1), OptionalLong.empty()), run(Mode.OVERWRITE, B).changed());
   }
 
   /** Equal changes of the same snapshot make the same files: neither takes the other's snapshot for its own. */

@@ -134,7 +134,7 @@ class TransactionTest {
     assertEquals(List.of("node-1", "node-2"), first.nodes());
     assertEquals(List.of("node-2", "node-3"), holders(second.file().path()));
     assertEquals(List.of("node-1", "node-2", "node-3"), holders("manifests/" + result.manifestSha256() + ".json.zst"));
-    assertEquals(new CommitResult(1, 20, 2, 1600, 0, List.of(), List.of(), result.manifestSha256(), false), result);
+    assertEquals(new CommitResult(1, 20, 2, 1600, 0, List.of(), List.of(), result.manifestSha256(), result.changed(), false), result);
     assertEquals(result.manifestSha256(), cluster.state().snapshot().orElseThrow().manifestSha256());
     assertEquals(2, append(begin(), send(transaction, "0000000c", 0)).snapshotId());
   }
