@@ -17,10 +17,8 @@ import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.ShowCreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
-import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -56,7 +54,6 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
   public LogicalPlan apply(LogicalPlan plan) {
     try {
       refuseOthers(plan);
-      refuseChangesOfRows(plan);
       return plan instanceof ShowCreateTable show ? shown(show) : plan;
     } catch (LinkageError error) {
       LOG.warn("this Spark's plans are not understood; statements about tables of a ColocationCatalog are Spark's own", error);
@@ -107,26 +104,12 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
     return catalog instanceof ClusterCatalog ? "catalog " + catalog.name() : "";
   }
 
-  /** Refuses statements that change single rows: files are immutable, so they would rewrite all of them. */
-  private static void refuseChangesOfRows(LogicalPlan plan) {
-    if (plan instanceof UpdateTable update) {
-      refuse("UPDATE", target(update.table()));
-    } else if (plan instanceof MergeIntoTable merge) {
-      refuse("MERGE", target(merge.targetTable()));
-    } else if (plan instanceof DeleteFromTable delete && delete.condition().resolved()) {
-      ColocationTable table = target(delete.table());
-      if (table != null && SubqueryExpression.hasSubquery(delete.condition())) {
-        throw new ColocationException(table.name() + " does not take DELETE by a subquery: run the query first, and name the "
-            + "values that it gives: WHERE <column> IN (…)").unchecked();
-      }
-      if (table != null && !namesPartitionsOnly(delete, table)) {
-        throw table.deletesWholePartitionsOnly();
-      }
+  /** Whether a DELETE of a table of ours removes whole partitions. */
+  static boolean namesPartitionsOnly(DeleteFromTable delete) {
+    if (SubqueryExpression.hasSubquery(delete.condition())) {
+      return false;
     }
-  }
-
-  private static boolean namesPartitionsOnly(DeleteFromTable delete, ColocationTable table) {
-    Set<String> partitions = table.loaded().layout().partitionedBy().stream()
+    Set<String> partitions = target(delete.table()).loaded().layout().partitionedBy().stream()
         .map(name -> name.toLowerCase(Locale.ROOT)).collect(Collectors.toSet());
     List<Attribute> columns = CollectionConverters.asJava(delete.condition().references().toSeq());
     return columns.stream().allMatch(column -> partitions.contains(column.name().toLowerCase(Locale.ROOT)));
@@ -138,13 +121,5 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
       return target(alias.child());
     }
     return target instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable table ? table : null;
-  }
-
-  private static void refuse(String statement, ColocationTable table) {
-    if (table != null) {
-      throw new ColocationException(table.name() + " does not take " + statement + ": rewrite the changed rows with INSERT "
-          + "OVERWRITE, in the partitions that hold them (SET spark.sql.sources.partitionOverwriteMode=dynamic) or in the whole "
-          + "table").unchecked();
-    }
   }
 }

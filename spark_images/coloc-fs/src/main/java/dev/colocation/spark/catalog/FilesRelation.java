@@ -189,6 +189,33 @@ final class FilesRelation {
     return new Project(sequence(shown), stored);
   }
 
+  /**
+   * Some of a snapshot's files as a bucketed relation.
+   *
+   * @param rows of these files, like {@code bytes}
+   * @param wanted the table's columns, by their ids in the query
+   */
+  static ChosenFiles chosen(LoadedTable table, List<Path> paths, long rows, long bytes, List<AttributeReference> wanted) {
+    StructType schema = storedSchema(table);
+    int partitions = table.layout().partitionedBy().size();
+    HadoopFsRelation files = relation(
+        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions),
+        bucketSpec(table));
+    LogicalRelation stored =
+        LogicalRelation$.MODULE$.apply(files, PlannedTable.of(table, schema, rows, bytes)).withMetadataColumns();
+    List<AttributeReference> output = new ArrayList<>(wanted);
+    AttributeReference metadata = stored.output().last();
+    output.add(metadata);
+    return new ChosenFiles(shown(stored, output), metadata);
+  }
+
+  /**
+   * A relation over some files.
+   *
+   * @param metadata the struct with each row's file and place in the file, the last column
+   */
+  record ChosenFiles(LogicalPlan plan, AttributeReference metadata) {}
+
   private static Alias alias(Expression column, String name, ExprId id) {
     return new Alias(column, name, id, sequence(List.of()), Option.empty(), sequence(List.of()));
   }

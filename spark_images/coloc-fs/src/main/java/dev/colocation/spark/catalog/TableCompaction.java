@@ -4,6 +4,7 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.write.Compaction;
+import dev.colocation.spark.write.FileReplacement;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteOptions;
 import dev.colocation.spark.write.WriteResult;
@@ -47,13 +48,13 @@ final class TableCompaction {
     if (crowded.isEmpty()) {
       return Compaction.Result.nothing(loaded.snapshot().get().id());
     }
-    String id = crowded.begin();
+    String id = FileReplacement.Running.begin(crowded);
     try {
       Identifier name = Identifier.of(new String[] {loaded.object().namespace()}, loaded.object().name());
       rows(loaded, crowded).writeTo(Names.quoted(catalog, name))
-          .option(WriteOptions.MERGE, id).option(WriteOptions.ID, id).append();
+          .option(WriteOptions.REPLACEMENT, id).option(WriteOptions.ID, id).append();
     } finally {
-      Compaction.end(id);
+      FileReplacement.Running.end(id);
     }
     return result(crowded, WriteResult.find(id).orElseThrow());
   }

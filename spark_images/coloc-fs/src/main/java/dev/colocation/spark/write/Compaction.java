@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import com.fasterxml.jackson.annotation.JsonProperty;
 import dev.colocation.spark.cluster.ColocatedTable;
+import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Rewrite;
@@ -9,21 +10,18 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files of a compaction. Their rows are written like those of any other query; an option ({@link WriteOptions#MERGE}) tells
+ * The files of a compaction. Their rows are written like those of any other query; an option ({@link WriteOptions#REPLACEMENT}) tells
  * the write which files it replaces.
  *
  * @param files all of a bucket and partition, or none
  */
-public record Compaction(List<DataFile> files) {
-  private static final Map<String, Compaction> RUNNING = new ConcurrentHashMap<>();
-
+public record Compaction(List<DataFile> files) implements FileReplacement {
   /** A bucket of a partition, whose files become one file. */
   private record Unit(int bucket, Map<String, String> partition) {
     static Unit of(DataFile file) {
@@ -52,32 +50,30 @@ public record Compaction(List<DataFile> files) {
     return files.isEmpty();
   }
 
-  /** Registers the files for a write of this driver, until {@link #end}; returns their id. */
-  public String begin() {
-    String id = UUID.randomUUID().toString();
-    RUNNING.put(id, this);
-    return id;
+  @Override
+  public boolean isCompaction() {
+    return true;
   }
 
-  public static void end(String id) {
-    RUNNING.remove(id);
+  /** None, even if the session sets one for its statements. */
+  @Override
+  public Optional<CommitKey> key() {
+    return Optional.empty();
   }
 
-  static Compaction find(String id) {
-    Compaction found = RUNNING.get(id);
-    if (found == null) {
-      throw new WriteException(WriteOptions.MERGE + " names no running compaction; use CALL <catalog>.system.compact(table => …)");
-    }
-    return found;
+  /** As it is: the files that it read only have to be there. */
+  @Override
+  public Transaction begunOn(Transaction transaction) {
+    return transaction;
   }
 
   /**
-   * The change that replaces these files by others.
+   * Replaces these files by others.
    *
-   * @param buckets number of buckets that the new files were made for
    * @throws WriteException.RowsDiffer when rows were added, lost or moved
    */
-  Rewrite replacedBy(List<DataFile> merged, int buckets) {
+  @Override
+  public Rewrite change(List<DataFile> merged, int buckets) {
     Map<Unit, Long> rows = new LinkedHashMap<>(rows(files));
     Map<Unit, Long> written = rows(merged);
     written.keySet().forEach(unit -> rows.putIfAbsent(unit, 0L));

@@ -187,9 +187,13 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
   }
 
-  /** Rows of a compaction are not checked or padded. */
+  /** Rows of a statement that replaces files are checked by it. Its rows that stay, move and come are branches of a union. */
   private static LogicalPlan distributed(LogicalPlan given, Writable table, WriteOptions options) {
-    LogicalPlan query = options.merged().isPresent() ? given : withLengths(given, table);
+    if (given instanceof Union branches && options.replacement().isPresent()) {
+      List<LogicalPlan> children = CollectionConverters.asJava(branches.children());
+      return branches.withNewChildren(sequence(children.stream().map(child -> distributed(child, table, options)).toList()));
+    }
+    LogicalPlan query = options.replacement().isPresent() ? given : withLengths(given, table);
     TableLayout layout = table.layout();
     List<Attribute> output = CollectionConverters.asJava(query.output());
     // A stream's rows are matched when the write begins, and refused there with the reason.
@@ -218,7 +222,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
    */
   private static LogicalPlan shuffled(List<Expression> together, LogicalPlan rows, WriteOptions options) {
     Option<Object> bytes = Option.apply(options.targetFileSize());
-    return options.merged().isPresent()
+    return options.isCompaction()
         ? new RepartitionByExpression(sequence(together), rows, Option.empty(), bytes)
         : new RebalancePartitions(sequence(together), rows, Option.empty(), bytes);
   }

@@ -164,7 +164,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     private FilePlan files() {
       String loadId = UUID.randomUUID().toString().substring(0, LOAD_ID_DIGITS);
       return new FilePlan(loadId, fields, ParquetFiles.prepare(fields.fileSchema()), transaction.destination(),
-          options.merged().isPresent());
+          options.isCompaction());
     }
 
     private void commit(Transaction begun, WriterCommitMessage[] messages, Optional<CommitKey> key) {
@@ -179,7 +179,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
 
     private WriteResult committed(Transaction begun, List<SentFile> sent, Optional<CommitKey> key) {
       boolean replacesNothing = mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS;
-      if (sent.isEmpty() && replacesNothing && options.merged().isEmpty()) {
+      if (sent.isEmpty() && replacesNothing && options.replacement().isEmpty()) {
         LOG.info("{}: no rows, nothing is committed", description());
         long there = begun.table().snapshotId();
         CommitLog.add(new CommitLog.Entry(target.name(), mode.label(), 0, 0, there, false));
@@ -187,14 +187,13 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
       }
       List<DataFile> files = sent.stream().map(SentFile::file).toList();
       CommitResult done = begun.commit(target.name(), change(files, begun.destination().buckets().size()), sent, key);
-      boolean isMerge = options.merged().isPresent();
-      return WriteResult.of(
-          done, files, isMerge ? Compaction.AfterWrite.Outcome.NONE : Compaction.AfterWrite.after(target, begun.table()));
+      return WriteResult.of(done, files,
+          options.isCompaction() ? Compaction.AfterWrite.Outcome.NONE : Compaction.AfterWrite.after(target, begun.table()));
     }
 
     private Change change(List<DataFile> files, int buckets) {
-      return options.merged().isPresent()
-          ? options.merged().get().replacedBy(files, buckets) : new NewFiles(mode, files, buckets, replaced);
+      return options.replacement().isPresent()
+          ? options.replacement().get().change(files, buckets) : new NewFiles(mode, files, buckets, replaced);
     }
 
     /** An INSERT or the like. An overwrite replaces what the query has read, and nothing that came after it. */
@@ -206,10 +205,15 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
 
       @Override
       public void commit(WriterCommitMessage[] messages) {
+        TableWrite.this.commit(begun(), messages, options.key());
+      }
+
+      private Transaction begun() {
+        if (options.replacement().isPresent()) {
+          return options.replacement().get().begunOn(transaction);
+        }
         boolean isOverwrite = mode != Mode.APPEND && target.staging().isEmpty();
-        TableWrite.this.commit(
-            isOverwrite ? transaction.startedOn(target.snapshotId(), target.manifestSha256()) : transaction, messages,
-            options.key());
+        return isOverwrite ? transaction.startedOn(target.snapshotId(), target.manifestSha256()) : transaction;
       }
 
       /** Files that were sent are in no manifest, and are collected as garbage. */

@@ -17,11 +17,12 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param key identifies repetitions of the write; empty = none
  * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller, those of a compaction may be larger
  * @param id finds the {@link WriteResult} afterwards
- * @param merged the files of a compaction whose rows are written
+ * @param replacement the statement whose files the write makes, if it replaces committed ones
  */
-public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optional<String> id, Optional<Compaction> merged) {
+public record WriteOptions(
+    Optional<CommitKey> key, long targetFileSize, Optional<String> id, Optional<FileReplacement> replacement) {
   public static final String ID = "write-id";
-  public static final String MERGE = "merge-id";
+  public static final String REPLACEMENT = "replacement-id";
   static final String KEY = "idempotency-key";
   static final String VERSION = "idempotency-version";
   static final String FILE_SIZE = "target-file-size";
@@ -47,10 +48,25 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   static WriteOptions of(CaseInsensitiveStringMap options, Map<String, String> session) {
     refuseOtherSettings(session.keySet());
     String size = options.getOrDefault(FILE_SIZE, session.getOrDefault(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
-    Optional<Compaction> merged = Optional.ofNullable(options.get(MERGE)).map(Compaction::find);
-    // A compaction has no key, even if the session sets one for its statements.
-    Optional<CommitKey> key = merged.isPresent() ? Optional.empty() : key(options, session.getOrDefault(SESSION_KEY, ""));
-    return new WriteOptions(key, bytes(size), Optional.ofNullable(options.get(ID)), merged);
+    Optional<FileReplacement> replacement =
+        Optional.ofNullable(options.get(REPLACEMENT)).map(FileReplacement.Running::find);
+    Optional<CommitKey> key = replacement.isPresent()
+        ? replacement.get().key() : key(options, session.getOrDefault(SESSION_KEY, ""));
+    return new WriteOptions(key, bytes(size), Optional.ofNullable(options.get(ID)), replacement);
+  }
+
+  /**
+   * The session's key, for statements that take no options.
+   *
+   * @throws InvalidOption for an invalid one
+   */
+  public static Optional<CommitKey> keyOfSession() {
+    return of(CaseInsensitiveStringMap.empty()).key();
+  }
+
+  /** Whether the rows are those of a compaction. */
+  boolean isCompaction() {
+    return replacement.map(FileReplacement::isCompaction).orElse(false);
   }
 
   /** Refuses unknown settings, which Spark takes: with a misspelt key, a repeated write would be written twice. */

@@ -78,7 +78,7 @@ class KnownOptionsTest {
     assertEquals("option 'txnAppId' is not taken by a stream's write: it is of a write; a stream has a key of its own, its query and "
         + "epoch: leave it out, and keep the checkpoint", KnownOptions.refusal(Way.STREAM_WRITE, Set.of("txnappid")).orElseThrow());
     assertEquals(List.of("option 'compression' has no effect: files are Parquet, as the table's writes make them"),
-        KnownOptions.withoutEffect(Way.WRITE, List.of("Compression", "replaceWhere", "merge-id")));
+        KnownOptions.withoutEffect(Way.WRITE, List.of("Compression", "replaceWhere", "replacement-id")));
   }
 
   /** Each line is complete, and each name is in one line. */

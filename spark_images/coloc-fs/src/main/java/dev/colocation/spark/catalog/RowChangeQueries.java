@@ -1,0 +1,329 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.catalog.FilesRelation.ChosenFiles;
+import dev.colocation.spark.catalog.RowStatement.Action;
+import dev.colocation.spark.catalog.RowStatement.Clause;
+import dev.colocation.spark.cluster.TableLayout;
+import dev.colocation.spark.cluster.Types;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.CaseWhen;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.plans.ExistenceJoin;
+import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.LeftOuter$;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The queries of a statement that changes rows: which rows of which files change, and the rows of the files that replace them.
+ *
+ * <p>Rows of the target are never moved between tasks where the source has its buckets, or is brought to them: matched rows are
+ * found by {@code target LEFT JOIN source}, those to insert by {@code source ANTI JOIN target}. Both keep the buckets and the order
+ * of their left side, which a FULL OUTER join does not.
+ */
+final class RowChangeQueries {
+  /** Columns of {@link #changed}. */
+  static final String FILE = "file";
+  static final String ROW = "row";
+  static final String ACTION = "action";
+
+  /** Values of {@link #ACTION}: the row matches, but no clause applies to it. */
+  static final int STAYS = 0;
+  static final int UPDATED = 1;
+  static final int DELETED = 2;
+
+  private static final String FILE_PATH = "file_path";
+  private static final String ROW_INDEX = "row_index";
+
+  private final TableLayout layout;
+  private final List<AttributeReference> columns;
+  private final RowStatement statement;
+  private final List<Clause> clauses;
+
+  /**
+   * The queries of a statement.
+   *
+   * @param columns of the target, as the statement names them
+   */
+  RowChangeQueries(TableLayout layout, List<AttributeReference> columns, RowStatement statement) {
+    this.layout = layout;
+    this.columns = List.copyOf(columns);
+    this.statement = statement;
+    clauses = Stream.concat(statement.matched().stream(), statement.notMatchedBySource().stream()).toList();
+  }
+
+  // Which rows change
+
+  /** The rows of these files that match or change: {@link #FILE}, {@link #ROW} and {@link #ACTION}. */
+  LogicalPlan changed(ChosenFiles files) {
+    NamedExpression file = named(field(files.metadata(), FILE_PATH), FILE);
+    NamedExpression row = named(field(files.metadata(), ROW_INDEX), ROW);
+    if (statement.source().isEmpty()) {
+      Clause only = clauses.get(0);
+      return new Project(sequence(List.of(file, row, named(integer(code(only)), ACTION))), new Filter(only.condition(), files.plan()));
+    }
+    boolean needsUnmatched = !statement.notMatchedBySource().isEmpty();
+    Rows rows = rows(files.plan(), needsUnmatched ? LeftOuter$.MODULE$ : Inner$.MODULE$);
+    Expression codes = cases(numbered(clauses.size(), clause -> true), clause -> integer(code(clauses.get(clause))), rows.action,
+        integer(STAYS));
+    Expression isWanted = new Not(new EqualTo(rows.action, integer(STAYS)));
+    if (statement.takesOneMatchOnly()) {
+      isWanted = new Or(isWanted, rows.isMatched);
+    }
+    return new Project(sequence(List.of(file, row, named(codes, ACTION))), new Filter(isWanted, rows.plan));
+  }
+
+  private static int code(Clause clause) {
+    return clause.action() == Action.DELETE ? DELETED : UPDATED;
+  }
+
+  private static Expression field(AttributeReference struct, String name) {
+    return new GetStructField(struct, ((StructType) struct.dataType()).fieldIndex(name), Option.apply(name));
+  }
+
+  /**
+   * Rows of the target with the columns of the source that they match.
+   *
+   * @param action the number of the clause that applies, from 1; 0 = none
+   * @param isMatched whether a row of the source matches; false where there is no source
+   */
+  private record Rows(LogicalPlan plan, Attribute action, Expression isMatched) {}
+
+  private Rows rows(LogicalPlan target, JoinType type) {
+    LogicalPlan joined = target;
+    Expression isMatched = Literal$.MODULE$.TrueLiteral();
+    if (statement.source().isPresent() && statement.matched().isEmpty()) {
+      // Only whether there is a match counts: a row that matches several times is still one row.
+      AttributeReference exists = (AttributeReference) named(Literal$.MODULE$.TrueLiteral(), "exists").toAttribute();
+      joined = join(target, statement.source().get(), new ExistenceJoin(exists));
+      isMatched = exists;
+    } else if (statement.source().isPresent()) {
+      Alias present = named(Literal$.MODULE$.TrueLiteral(), "present");
+      List<NamedExpression> given = new ArrayList<>(CollectionConverters.asJava(statement.source().get().output()));
+      given.add(present);
+      joined = join(target, new Project(sequence(given), statement.source().get()), type);
+      isMatched = new IsNotNull(type.equals(LeftOuter$.MODULE$) ? present.toAttribute().withNullability(true) : present.toAttribute());
+    }
+    Expression matched = choice(statement.matched(), 1);
+    Expression action = statement.notMatchedBySource().isEmpty() && statement.source().isEmpty() ? matched
+        : new If(isMatched, matched, choice(statement.notMatchedBySource(), statement.matched().size() + 1));
+    List<NamedExpression> all = new ArrayList<>(CollectionConverters.asJava(joined.output()));
+    Alias chosen = named(action, ACTION);
+    all.add(chosen);
+    return new Rows(new Project(sequence(all), joined), chosen.toAttribute(), isMatched);
+  }
+
+  private LogicalPlan join(LogicalPlan left, LogicalPlan right, JoinType type) {
+    return new Join(left, right, type, Option.apply(statement.on()), JoinHint.NONE());
+  }
+
+  /** The number of the first clause whose condition is true. */
+  private static Expression choice(List<Clause> clauses, int first) {
+    List<Tuple2<Expression, Expression>> branches = new ArrayList<>();
+    for (int place = 0; place < clauses.size(); place++) {
+      branches.add(new Tuple2<>(clauses.get(place).condition(), integer(first + place)));
+    }
+    return branches.isEmpty() ? integer(STAYS) : new CaseWhen(sequence(branches), Option.apply(integer(STAYS)));
+  }
+
+  // What becomes of them
+
+  /** The rows of these files that stay in their places, changed or not, without those that are deleted. */
+  LogicalPlan staying(ChosenFiles files) {
+    Rows rows = rows(files.plan(), LeftOuter$.MODULE$);
+    List<Expression> goes = new ArrayList<>();
+    for (int number = 1; number <= clauses.size(); number++) {
+      Clause clause = clauses.get(number - 1);
+      if (clause.action() == Action.DELETE) {
+        goes.add(is(rows.action, number));
+      } else {
+        Expression isClause = is(rows.action, number);
+        moves(clause).ifPresent(moves -> goes.add(new And(isClause, moves)));
+      }
+    }
+    LogicalPlan staying = goes.isEmpty() ? rows.plan : new Filter(new Not(goes.stream().reduce(Or::new).orElseThrow()), rows.plan);
+    List<NamedExpression> values = new ArrayList<>();
+    for (int place = 0; place < columns.size(); place++) {
+      values.add(named(decidesPlace(place) ? columns.get(place) : value(place, rows.action, columns.get(place)), columns.get(place).name()));
+    }
+    return new Project(sequence(values), staying);
+  }
+
+  /** The updated rows of these files that move to another bucket or partition, or another place in its files; empty when none can. */
+  Optional<LogicalPlan> moving(ChosenFiles files) {
+    List<Integer> movers = IntStream.rangeClosed(1, clauses.size())
+        .filter(number -> clauses.get(number - 1).action() == Action.UPDATE && moves(clauses.get(number - 1)).isPresent()).boxed().toList();
+    if (movers.isEmpty()) {
+      return Optional.empty();
+    }
+    Rows rows = rows(files.plan(), LeftOuter$.MODULE$);
+    Expression moves = movers.stream()
+        .<Expression>map(number -> new And(is(rows.action, number), moves(clauses.get(number - 1)).orElseThrow()))
+        .reduce(Or::new).orElseThrow();
+    List<NamedExpression> values = new ArrayList<>();
+    for (int place = 0; place < columns.size(); place++) {
+      values.add(named(value(place, rows.action, columns.get(place)), columns.get(place).name()));
+    }
+    return Optional.of(new Project(sequence(values), new Filter(moves, rows.plan)));
+  }
+
+  /** The rows of the source that match none of the target, as the clauses insert them. */
+  LogicalPlan inserted(LogicalPlan target) {
+    LogicalPlan source = statement.source().orElseThrow();
+    LogicalPlan unmatched = join(source, target, LeftAnti$.MODULE$);
+    List<Clause> inserts = statement.notMatched();
+    List<NamedExpression> values = new ArrayList<>();
+    if (inserts.size() == 1) {
+      for (int place = 0; place < columns.size(); place++) {
+        values.add(named(checked(place, inserts.get(0).values().get(place)), columns.get(place).name()));
+      }
+      return new Project(sequence(values), new Filter(inserts.get(0).condition(), unmatched));
+    }
+    List<NamedExpression> all = new ArrayList<>(CollectionConverters.asJava(unmatched.output()));
+    Alias chosen = named(choice(inserts, 1), ACTION);
+    all.add(chosen);
+    Attribute action = chosen.toAttribute();
+    for (int place = 0; place < columns.size(); place++) {
+      int column = place;
+      Expression last = checked(place, inserts.get(inserts.size() - 1).values().get(place));
+      boolean isSame = inserts.stream().allMatch(clause -> clause.values().get(column).semanticEquals(
+          inserts.get(0).values().get(column)));
+      values.add(named(isSame ? last : cases(numbered(inserts.size() - 1, clause -> true),
+          clause -> checked(column, inserts.get(clause).values().get(column)), action, last), columns.get(place).name()));
+    }
+    return new Project(
+        sequence(values), new Filter(new Not(new EqualTo(action, integer(STAYS))), new Project(sequence(all), unmatched)));
+  }
+
+  /** A column's value after the clause that applies; the given one where none does, or it does not change the column. */
+  private Expression value(int place, Attribute action, Expression otherwise) {
+    List<Integer> changing = numbered(clauses.size(), clause -> clauses.get(clause).action() == Action.UPDATE && !isKept(clauses.get(clause), place));
+    return cases(changing, clause -> checked(place, clauses.get(clause).values().get(place)), action, otherwise);
+  }
+
+  private interface OfClause<T> {
+    T of(int clause);
+  }
+
+  private static List<Integer> numbered(int clauses, OfClause<Boolean> isOne) {
+    return IntStream.range(0, clauses).filter(isOne::of).boxed().toList();
+  }
+
+  private static Expression cases(List<Integer> clauses, OfClause<Expression> value, Attribute action, Expression otherwise) {
+    if (clauses.isEmpty()) {
+      return otherwise;
+    }
+    List<Tuple2<Expression, Expression>> branches =
+        clauses.stream().map(clause -> new Tuple2<>(is(action, clause + 1), value.of(clause))).toList();
+    return new CaseWhen(sequence(branches), Option.apply(otherwise));
+  }
+
+  private static Expression is(Attribute action, int number) {
+    return new EqualTo(action, integer(number));
+  }
+
+  /** A new value, padded and checked against the length that its column declares. */
+  private Expression checked(int place, Expression value) {
+    String type = layout.column(columns.get(place).name()).type();
+    return Types.hasLength(type) ? CharVarcharUtils.stringLengthCheck(value, Types.declared(type)) : value;
+  }
+
+  // Where rows lie
+
+  /** Whether a column decides in which file, and where in it, a row lies. */
+  private boolean decidesPlace(int place) {
+    String name = columns.get(place).name();
+    return Stream.of(layout.bucketedBy(), layout.partitionedBy(), layout.sortedInFiles())
+        .flatMap(List::stream).anyMatch(name::equalsIgnoreCase);
+  }
+
+  /** Whether an update moves the row; empty when it cannot. */
+  private Optional<Expression> moves(Clause update) {
+    if (update.action() != Action.UPDATE) {
+      return Optional.empty();
+    }
+    List<Expression> moves = new ArrayList<>();
+    for (int place = 0; place < columns.size(); place++) {
+      if (decidesPlace(place) && !isKept(update, place)) {
+        AttributeReference column = columns.get(place);
+        moves.add(isComparedByBytes(column.dataType())
+            ? new Not(new EqualNullSafe(column, checked(place, update.values().get(place)))) : Literal$.MODULE$.TrueLiteral());
+      }
+    }
+    return moves.stream().reduce(Or::new);
+  }
+
+  /** Whether an update leaves a column as it is: it assigns the column itself, or what the matching row has as its equal. */
+  private boolean isKept(Clause update, int place) {
+    Expression value = update.values().get(place);
+    AttributeReference column = columns.get(place);
+    return value.semanticEquals(column) || statement.source().isPresent() && isComparedByBytes(column.dataType())
+        && statement.matched().contains(update)
+        && conjuncts(statement.on()).anyMatch(equal -> equals(equal, column, value));
+  }
+
+  private static boolean equals(Expression condition, Expression one, Expression other) {
+    if (!(condition instanceof EqualTo || condition instanceof EqualNullSafe)) {
+      return false;
+    }
+    List<Expression> sides = CollectionConverters.asJava(condition.children());
+    return sides.get(0).semanticEquals(one) && sides.get(1).semanticEquals(other)
+        || sides.get(1).semanticEquals(one) && sides.get(0).semanticEquals(other);
+  }
+
+  static Stream<Expression> conjuncts(Expression condition) {
+    return condition instanceof And and ? Stream.concat(conjuncts(and.left()), conjuncts(and.right())) : Stream.of(condition);
+  }
+
+  /** Whether equal values are the same bytes: not so for 0.0 and -0.0, and texts of collations. */
+  private static boolean isComparedByBytes(DataType type) {
+    return !(type instanceof DoubleType || type instanceof FloatType || type instanceof StructType)
+        && !(type instanceof StringType text && !text.supportsBinaryEquality());
+  }
+
+  private static Expression integer(int value) {
+    return Literal$.MODULE$.create(value, DataTypes.IntegerType);
+  }
+
+  private static Alias named(Expression expression, String name) {
+    return new Alias(
+        expression, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+  }
+
+  private static <T> scala.collection.immutable.Seq<T> sequence(List<T> list) {
+    return FilesRelation.sequence(list);
+  }
+}

@@ -1,0 +1,219 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.write.RowChange;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Assignment;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteAction;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeAction;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.errors.QueryCompilationErrors$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * {@code UPDATE}, {@code DELETE} and {@code MERGE} of single rows: puts a {@link RowChangeCommand} in the place of a resolved
+ * statement, before Spark rewrites it for tables that replace groups of rows. Spark's own rewriting hides that rows stay in their
+ * bucket, and reads the source twice. A {@code DELETE} by partition columns only stays Spark's: it drops whole partitions.
+ */
+public final class RowChanges extends Rule<LogicalPlan> {
+  private static final Logger LOG = LoggerFactory.getLogger(RowChanges.class);
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    try {
+      return command(plan instanceof WithCTE with ? withDefinitions(with) : plan).orElse(plan);
+    } catch (LinkageError error) {
+      LOG.warn("this Spark's plans are not understood; rows of tables of a ColocationCatalog cannot be changed", error);
+      return plan;
+    }
+  }
+
+  /**
+   * The target of a statement, as Spark's analysis needs it: a table whose rows can be changed, so that assignments are completed
+   * and cast.
+   */
+  static LogicalPlan target(DataSourceV2Relation relation) {
+    return relation.table() instanceof OfRows || !(relation.table() instanceof ColocationTable table)
+        ? relation : Fields.with(relation, Map.of("table", new OfRows(table)));
+  }
+
+  private static final class OfRows extends ColocationTable implements SupportsRowLevelOperations {
+    OfRows(ColocationTable table) {
+      super(table);
+    }
+
+    /** Spark asks only where {@link RowChanges} is missing. */
+    @Override
+    public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+      throw withoutExtensions(name());
+    }
+  }
+
+  /** The statement with its common table expressions in each of its queries. */
+  private static LogicalPlan withDefinitions(WithCTE with) {
+    LogicalPlan statement = with.plan().mapExpressions(new InSubqueries(with));
+    return statement instanceof MergeIntoTable merge
+        ? merge.withNewChildren(FilesRelation.sequence(List.of(merge.targetTable(), new WithCTE(merge.sourceTable(), with.cteDefs()))))
+        : statement;
+  }
+
+  private static final class InSubqueries extends AbstractFunction1<Expression, Expression> {
+    private final WithCTE with;
+
+    InSubqueries(WithCTE with) {
+      this.with = with;
+    }
+
+    @Override
+    public Expression apply(Expression expression) {
+      return expression.transform(new AbstractPartialFunction<Expression, Expression>() {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public boolean isDefinedAt(Expression part) {
+          return part instanceof SubqueryExpression;
+        }
+
+        @Override
+        public Expression apply(Expression part) {
+          SubqueryExpression subquery = (SubqueryExpression) part;
+          return subquery.withNewPlan(new WithCTE(subquery.plan(), with.cteDefs()));
+        }
+      });
+    }
+  }
+
+  private static Optional<LogicalPlan> command(LogicalPlan plan) {
+    if (plan instanceof DeleteFromTable delete && CatalogStatements.target(delete.table()) != null && delete.resolved()
+        && !CatalogStatements.namesPartitionsOnly(delete)) {
+      requireDeterministic(delete);
+      return Optional.of(command(RowChange.Kind.DELETE, delete.table(), RowStatement.delete(delete.condition())));
+    }
+    if (plan instanceof UpdateTable update && CatalogStatements.target(update.table()) != null && update.resolved()
+        && update.aligned()) {
+      requireDeterministic(update);
+      Expression condition = update.condition().getOrElse(Literal$.MODULE$::TrueLiteral);
+      return Optional.of(command(
+          RowChange.Kind.UPDATE, update.table(), RowStatement.update(condition, values(update.assignments()))));
+    }
+    if (plan instanceof MergeIntoTable merge && CatalogStatements.target(merge.targetTable()) != null && merge.resolved()
+        && merge.aligned()) {
+      checkMerge(merge);
+      return Optional.of(command(RowChange.Kind.MERGE, merge.targetTable(), new RowStatement(
+          Optional.of(merge.sourceTable()), merge.mergeCondition(), clauses(merge.matchedActions()),
+          clauses(merge.notMatchedActions()), clauses(merge.notMatchedBySourceActions()))));
+    }
+    return Optional.empty();
+  }
+
+  private static LogicalPlan command(
+      RowChange.Kind kind, LogicalPlan target, UnaryOperator<LogicalPlan> withDefinitions, RowStatement statement) {
+    return new RowChangeCommand(kind, relation(target), statement);
+  }
+
+  private static DataSourceV2Relation relation(LogicalPlan target) {
+    return target instanceof SubqueryAlias alias ? relation(alias.child()) : (DataSourceV2Relation) target;
+  }
+
+  private static List<RowStatement.Clause> clauses(scala.collection.immutable.Seq<MergeAction> actions) {
+    List<RowStatement.Clause> clauses = new ArrayList<>();
+    for (MergeAction action : CollectionConverters.asJava(actions)) {
+      Expression condition = action.condition().getOrElse(Literal$.MODULE$::TrueLiteral);
+      if (action instanceof UpdateAction update) {
+        clauses.add(RowStatement.Clause.update(condition, values(update.assignments())));
+      } else if (action instanceof InsertAction insert) {
+        clauses.add(RowStatement.Clause.insert(condition, values(insert.assignments())));
+      } else if (action instanceof DeleteAction) {
+        clauses.add(RowStatement.Clause.delete(condition));
+      } else {
+        throw new ColocationException("this Spark has a clause of MERGE that is not known: " + action).unchecked();
+      }
+    }
+    return clauses;
+  }
+
+  private static List<Expression> values(scala.collection.immutable.Seq<Assignment> assignments) {
+    return CollectionConverters.asJava(assignments).stream().map(Assignment::value).toList();
+  }
+
+  // Spark's own checks, which come later, and find none of these plans any more
+
+  private static void requireDeterministic(LogicalPlan statement) {
+    List<String> others = CollectionConverters.asJava(statement.expressions()).stream()
+        .filter(expression -> !expression.deterministic()).map(Expression::sql).toList();
+    refuseNondeterministic(others);
+  }
+
+  private static void refuseNondeterministic(List<String> others) {
+    if (!others.isEmpty()) {
+      throw new ColocationException(new AnalysisException(
+          "INVALID_NON_DETERMINISTIC_EXPRESSIONS", FilesRelation.scalaMap(Map.of("sqlExprs", String.join(", ", others))))).unchecked();
+    }
+  }
+
+  private static void checkMerge(MergeIntoTable merge) {
+    Stream.of(merge.matchedActions(), merge.notMatchedBySourceActions())
+        .flatMap(actions -> clauses(actions).stream()).map(RowStatement.Clause::values)
+        .forEach(values -> refuseNondeterministic(
+            values.stream().filter(value -> !value.deterministic()).map(Expression::sql).toList()));
+    check("SEARCH", Option.apply(merge.mergeCondition()));
+    checkAll(merge.matchedActions());
+    checkAll(merge.notMatchedActions());
+    checkAll(merge.notMatchedBySourceActions());
+  }
+
+  private static void checkAll(scala.collection.immutable.Seq<MergeAction> actions) {
+    for (MergeAction action : CollectionConverters.asJava(actions)) {
+      check(action instanceof UpdateAction ? "UPDATE" : action instanceof InsertAction ? "INSERT" : "DELETE", action.condition());
+    }
+  }
+
+  private static void check(String name, Option<Expression> condition) {
+    if (condition.isEmpty()) {
+      return;
+    }
+    Expression given = condition.get();
+    if (!given.deterministic()) {
+      throw ColocationException.unchecked(QueryCompilationErrors$.MODULE$.nonDeterministicMergeCondition(name, given));
+    }
+    if (SubqueryExpression.hasSubquery(given)) {
+      throw ColocationException.unchecked(QueryCompilationErrors$.MODULE$.subqueryNotAllowedInMergeCondition(name, given));
+    }
+    if (given.find(new IsAggregate()).isDefined()) {
+      throw ColocationException.unchecked(QueryCompilationErrors$.MODULE$.aggregationNotAllowedInMergeCondition(name, given));
+    }
+  }
+
+  private static final class IsAggregate extends AbstractFunction1<Expression, Object> {
+    @Override
+    public Object apply(Expression part) {
+      return part instanceof AggregateExpression;
+    }
+  }
+}

@@ -1,0 +1,167 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.fs.ColocPath;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Ascending$;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * The source of a MERGE, which several queries read. Rows of colocated tables that lie in the target's buckets are read again by
+ * each of them; their files never change. Any other source may give other rows then (files of others, {@code rand()}, LIMIT): it is
+ * computed once, and its rows are kept by the executors until the statement ends. Where one of them is lost, the statement fails.
+ *
+ * <p>Where the condition compares all of the target's bucket key, the rows are kept in the target's buckets, in order.
+ */
+final class SourceOnce implements AutoCloseable {
+  private final LogicalPlan plan;
+  private final Optional<LogicalRDD> kept;
+
+  private SourceOnce(LogicalPlan plan, Optional<LogicalRDD> kept) {
+    this.plan = plan;
+    this.kept = kept;
+  }
+
+  /** The source to read. */
+  LogicalPlan plan() {
+    return plan;
+  }
+
+  /** Whether its rows are kept. */
+  boolean isKept() {
+    return kept.isPresent();
+  }
+
+  /**
+   * Computes the source, where that is needed.
+   *
+   * @param keys what the target's bucket key is compared with, in its order; empty when it is not compared
+   * @param buckets of the target
+   */
+  static SourceOnce of(SparkSession session, LogicalPlan source, List<Expression> keys, int buckets) {
+    if (isRepeatable(source) && isInBuckets(session, source, keys, buckets)) {
+      return new SourceOnce(source, Optional.empty());
+    }
+    LogicalPlan ordered = source;
+    if (!keys.isEmpty()) {
+      LogicalPlan inBuckets = new RepartitionByExpression(
+          FilesRelation.sequence(keys), source, Option.apply(buckets), Option.empty());
+      ordered = new Sort(FilesRelation.sequence(keys.stream().map(SourceOnce::ascending).toList()), false, inBuckets, Option.empty());
+    }
+    LogicalPlan computed = Dataset.ofRows(session, ordered).localCheckpoint(true).queryExecution().analyzed();
+    return new SourceOnce(withIds(computed, source), rdd(computed));
+  }
+
+  private static SortOrder ascending(Expression key) {
+    return new SortOrder(key, Ascending$.MODULE$, Ascending$.MODULE$.defaultNullOrdering(), FilesRelation.sequence(List.of()));
+  }
+
+  private static Optional<LogicalRDD> rdd(LogicalPlan computed) {
+    return CollectionConverters.asJava(computed.collectLeaves()).stream()
+        .filter(LogicalRDD.class::isInstance).map(LogicalRDD.class::cast).findFirst();
+  }
+
+  /** The same columns by the ids that the statement has. */
+  private static LogicalPlan withIds(LogicalPlan computed, LogicalPlan source) {
+    List<Attribute> found = CollectionConverters.asJava(computed.output());
+    List<Attribute> wanted = CollectionConverters.asJava(source.output());
+    List<NamedExpression> columns = new ArrayList<>();
+    boolean isSame = true;
+    for (int place = 0; place < wanted.size(); place++) {
+      Attribute column = found.get(place);
+      boolean hasId = column.exprId().equals(wanted.get(place).exprId());
+      isSame &= hasId;
+      columns.add(hasId ? column : new Alias(column, wanted.get(place).name(), wanted.get(place).exprId(),
+          FilesRelation.sequence(List.of()), Option.apply(wanted.get(place).metadata()), FilesRelation.sequence(List.of())));
+    }
+    return isSame ? computed : new Project(FilesRelation.sequence(columns), computed);
+  }
+
+  /** Whether the rows are in the target's buckets already. */
+  private static boolean isInBuckets(SparkSession session, LogicalPlan source, List<Expression> keys, int buckets) {
+    if (keys.isEmpty()) {
+      return false;
+    }
+    SparkSession planning = session.cloneSession();
+    planning.sessionState().conf().setConfString("spark.sql.adaptive.enabled", "false");
+    SparkPlan planned = Dataset.ofRows(planning, source).queryExecution().executedPlan();
+    return planned.find(new IsShuffle()).isEmpty() && isHashed(planned.outputPartitioning(), keys, buckets);
+  }
+
+  private static final class IsShuffle extends AbstractFunction1<SparkPlan, Object> {
+    @Override
+    public Object apply(SparkPlan node) {
+      return node instanceof ShuffleExchangeLike;
+    }
+  }
+
+  private static boolean isHashed(Partitioning partitioning, List<Expression> keys, int buckets) {
+    if (partitioning instanceof PartitioningCollection several) {
+      return CollectionConverters.asJava(several.partitionings()).stream().anyMatch(one -> isHashed(one, keys, buckets));
+    }
+    if (!(partitioning instanceof HashPartitioning hashed) || hashed.numPartitions() != buckets
+        || hashed.expressions().size() != keys.size()) {
+      return false;
+    }
+    List<Expression> by = CollectionConverters.asJava(hashed.expressions());
+    for (int place = 0; place < keys.size(); place++) {
+      if (!by.get(place).semanticEquals(keys.get(place))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Nodes that give the same rows for the same rows, however their tasks are scheduled, unless rows are shuffled below them. */
+  private static final Set<String> REPEATABLE = Set.of(
+      "Project", "Filter", "Join", "Aggregate", "Window", "SubqueryAlias", "View", "Sort", "Distinct", "Expand");
+
+  /** Whether the plan gives the same rows whenever it is read, unless rows are shuffled. */
+  private static boolean isRepeatable(LogicalPlan plan) {
+    List<LogicalPlan> children = CollectionConverters.asJava(plan.children());
+    return (children.isEmpty() ? isFixed(plan) : REPEATABLE.contains(plan.getClass().getSimpleName()))
+        && CollectionConverters.asJava(plan.expressions()).stream().allMatch(SourceOnce::isRepeatable)
+        && children.stream().allMatch(SourceOnce::isRepeatable);
+  }
+
+  /** Users may call functions deterministic that are not. */
+  private static boolean isRepeatable(Expression expression) {
+    return expression.deterministic() && !(expression instanceof UserDefinedExpression)
+        && (!(expression instanceof SubqueryExpression subquery) || isRepeatable(subquery.plan()))
+        && CollectionConverters.asJava(expression.children()).stream().allMatch(SourceOnce::isRepeatable);
+  }
+
+  private static boolean isFixed(LogicalPlan leaf) {
+    return leaf instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation files && ColocPath.isRootOf(files);
+  }
+
+  @Override
+  public void close() {
+    kept.ifPresent(rows -> rows.rdd().unpersist(false));
+  }
+}
