@@ -8,6 +8,7 @@ import dev.colocation.spark.catalog.OptionsOfReads;
 import dev.colocation.spark.catalog.OptionsOfWrites;
 import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
+import dev.colocation.spark.catalog.RowChanges;
 import dev.colocation.spark.catalog.ReadAsFiles.StreamAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
@@ -49,6 +50,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     }
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
+    UnknownSpark.orNothing(() -> extensions.injectPostHocResolutionRule(session -> new RowChanges()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new StreamAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new NewestInStreams()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PaddedInFiles()));

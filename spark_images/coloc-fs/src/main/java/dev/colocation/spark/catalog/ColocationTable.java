@@ -68,11 +68,6 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     this.changing = changing;
   }
 
-  /** The same table. */
-  ColocationTable(ColocationTable same) {
-    this(same.table, same.indexes, same.changing);
-  }
-
   /** Parts that change tables: the API server's client, how long to wait for the operator, and the compaction. */
   record Changing(KubernetesApi api, int acceptSeconds, Compactions compactions) {}
 

@@ -1,10 +1,14 @@
 package dev.colocation.spark.catalog;
 
+import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
@@ -28,10 +32,12 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     try {
-      if (plan instanceof DeleteFromTable delete && CatalogStatements.target(delete.table()) != null) {
-        return delete.condition().resolved() ? changed(delete) : plan;
+      if (plan instanceof WithCTE with) {
+        List<LogicalPlan> parts = new ArrayList<>();
+        CollectionConverters.asJava(with.children()).forEach(part -> parts.add(replaced(part)));
+        return with.withNewChildren(FilesRelation.sequence(parts));
       }
-      return plan.resolveOperatorsUp(new Replacement());
+      return replaced(plan);
     } catch (LinkageError error) {
       // A fork of Spark with other classes: queries that have nothing to do with us must go on.
       LOG.warn("this Spark's plans are not understood; tables of a ColocationCatalog cannot be read", error);
@@ -39,12 +45,27 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
     }
   }
 
+  private static LogicalPlan replaced(LogicalPlan plan) {
+    if (plan instanceof DeleteFromTable delete && CatalogStatements.target(delete.table()) != null) {
+      return delete.condition().resolved()
+          ? delete.withNewChildren(FilesRelation.sequence(List.of(withoutLengths(delete.table())))) : plan;
+    }
+    if (plan instanceof UpdateTable update && CatalogStatements.target(update.table()) != null) {
+      return update.withNewChildren(FilesRelation.sequence(List.of(withoutLengths(update.table()))));
+    }
+    if (plan instanceof MergeIntoTable merge && CatalogStatements.target(merge.targetTable()) != null) {
+      return merge.withNewChildren(FilesRelation.sequence(List.of(
+          withoutLengths(merge.targetTable()), merge.sourceTable().resolveOperatorsUp(new Replacement()))));
+    }
+    return plan.resolveOperatorsUp(new Replacement());
+  }
+
   /**
-   * A table that loses rows is none that is read: Spark would pad the values of its CHAR columns by a projection, which it then
+   * A table whose rows change is none that is read: Spark would pad the values of its CHAR columns by a projection, which it then
    * takes for no table. What the condition compares them with is padded all the same.
    */
-  private static LogicalPlan changed(DeleteFromTable delete) {
-    return delete.withNewChildren(FilesRelation.sequence(List.of(delete.table().transformUp(new WithoutLengths()))));
+  private static LogicalPlan withoutLengths(LogicalPlan target) {
+    return target.transformUp(new WithoutLengths());
   }
 
   private static final class WithoutLengths extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {

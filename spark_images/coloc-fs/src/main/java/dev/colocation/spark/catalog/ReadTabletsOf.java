@@ -1,8 +1,6 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.TableLayout;
-import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.DistributeRows;
 import dev.colocation.spark.write.PartitionPredicates;
 import dev.colocation.spark.write.RowChange.ReadTablets;
@@ -13,15 +11,20 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters$;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
+import scala.Function1;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -58,10 +61,19 @@ final class ReadTabletsOf {
     return new ReadTablets(found, partitions(conjuncts));
   }
 
-  /** Whether a file is in one of the tablets. */
-  static boolean isIn(ReadTablets tablets, DataFile file) {
-    return (tablets.buckets().isEmpty() || tablets.buckets().contains(file.bucket()))
-        && (tablets.partitions().isEmpty() || Change.isIn(file, tablets.partitions()));
+  /** The rows of a query without NULLs, with values as Spark has them internally; empty where they are many. */
+  static Optional<List<List<Object>>> few(Dataset<Row> keys) {
+    List<Row> found = keys.limit(MOST_KEYS + 1).collectAsList();
+    if (found.size() > MOST_KEYS) {
+      return Optional.empty();
+    }
+    List<Function1<Object, Object>> converters = Stream.of(keys.schema().fields())
+        .map(field -> CatalystTypeConverters$.MODULE$.createToCatalystConverter(field.dataType())).toList();
+    return Optional.of(found.stream().filter(row -> !row.anyNull()).map(row -> internal(row, converters)).toList());
+  }
+
+  private static List<Object> internal(Row row, List<Function1<Object, Object>> converters) {
+    return IntStream.range(0, converters.size()).mapToObj(place -> converters.get(place).apply(row.get(place))).toList();
   }
 
   // Buckets

@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
@@ -315,7 +316,7 @@ final class RowChangeQueries {
   }
 
   private static Expression integer(int value) {
-    return Literal$.MODULE$.create(value, DataTypes.IntegerType);
+    return new Literal(value, DataTypes.IntegerType);
   }
 
   private static Alias named(Expression expression, String name) {

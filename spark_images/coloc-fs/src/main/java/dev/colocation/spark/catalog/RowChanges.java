@@ -2,12 +2,16 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.write.RowChange;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Stream;
 import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.analysis.AssignmentUtils$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -24,9 +28,6 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
-import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
-import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.slf4j.Logger;
@@ -51,27 +52,6 @@ public final class RowChanges extends Rule<LogicalPlan> {
     } catch (LinkageError error) {
       LOG.warn("this Spark's plans are not understood; rows of tables of a ColocationCatalog cannot be changed", error);
       return plan;
-    }
-  }
-
-  /**
-   * The target of a statement, as Spark's analysis needs it: a table whose rows can be changed, so that assignments are completed
-   * and cast.
-   */
-  static LogicalPlan target(DataSourceV2Relation relation) {
-    return relation.table() instanceof OfRows || !(relation.table() instanceof ColocationTable table)
-        ? relation : Fields.with(relation, Map.of("table", new OfRows(table)));
-  }
-
-  private static final class OfRows extends ColocationTable implements SupportsRowLevelOperations {
-    OfRows(ColocationTable table) {
-      super(table);
-    }
-
-    /** Spark asks only where {@link RowChanges} is missing. */
-    @Override
-    public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-      throw withoutExtensions(name());
     }
   }
 
@@ -115,25 +95,22 @@ public final class RowChanges extends Rule<LogicalPlan> {
       requireDeterministic(delete);
       return Optional.of(command(RowChange.Kind.DELETE, delete.table(), RowStatement.delete(delete.condition())));
     }
-    if (plan instanceof UpdateTable update && CatalogStatements.target(update.table()) != null && update.resolved()
-        && update.aligned()) {
+    if (plan instanceof UpdateTable update && CatalogStatements.target(update.table()) != null && update.resolved()) {
       requireDeterministic(update);
       Expression condition = update.condition().getOrElse(Literal$.MODULE$::TrueLiteral);
-      return Optional.of(command(
-          RowChange.Kind.UPDATE, update.table(), RowStatement.update(condition, values(update.assignments()))));
+      List<Expression> values = new Assignments(relation(update.table())).ofUpdate(update.assignments());
+      return Optional.of(command(RowChange.Kind.UPDATE, update.table(), RowStatement.update(condition, values)));
     }
-    if (plan instanceof MergeIntoTable merge && CatalogStatements.target(merge.targetTable()) != null && merge.resolved()
-        && merge.aligned()) {
+    if (plan instanceof MergeIntoTable merge && CatalogStatements.target(merge.targetTable()) != null && merge.resolved()) {
       checkMerge(merge);
       return Optional.of(command(RowChange.Kind.MERGE, merge.targetTable(), new RowStatement(
-          Optional.of(merge.sourceTable()), merge.mergeCondition(), clauses(merge.matchedActions()),
-          clauses(merge.notMatchedActions()), clauses(merge.notMatchedBySourceActions()))));
+          Optional.of(merge.sourceTable()), merge.mergeCondition(), clauses(merge, merge.matchedActions()),
+          clauses(merge, merge.notMatchedActions()), clauses(merge, merge.notMatchedBySourceActions()))));
     }
     return Optional.empty();
   }
 
-  private static LogicalPlan command(
-      RowChange.Kind kind, LogicalPlan target, UnaryOperator<LogicalPlan> withDefinitions, RowStatement statement) {
+  private static LogicalPlan command(RowChange.Kind kind, LogicalPlan target, RowStatement statement) {
     return new RowChangeCommand(kind, relation(target), statement);
   }
 
@@ -141,14 +118,15 @@ public final class RowChanges extends Rule<LogicalPlan> {
     return target instanceof SubqueryAlias alias ? relation(alias.child()) : (DataSourceV2Relation) target;
   }
 
-  private static List<RowStatement.Clause> clauses(scala.collection.immutable.Seq<MergeAction> actions) {
+  private static List<RowStatement.Clause> clauses(MergeIntoTable merge, scala.collection.immutable.Seq<MergeAction> actions) {
+    Assignments assignments = new Assignments(relation(merge.targetTable()));
     List<RowStatement.Clause> clauses = new ArrayList<>();
     for (MergeAction action : CollectionConverters.asJava(actions)) {
       Expression condition = action.condition().getOrElse(Literal$.MODULE$::TrueLiteral);
       if (action instanceof UpdateAction update) {
-        clauses.add(RowStatement.Clause.update(condition, values(update.assignments())));
+        clauses.add(RowStatement.Clause.update(condition, assignments.ofUpdate(update.assignments())));
       } else if (action instanceof InsertAction insert) {
-        clauses.add(RowStatement.Clause.insert(condition, values(insert.assignments())));
+        clauses.add(RowStatement.Clause.insert(condition, assignments.ofInsert(insert.assignments())));
       } else if (action instanceof DeleteAction) {
         clauses.add(RowStatement.Clause.delete(condition));
       } else {
@@ -158,8 +136,41 @@ public final class RowChanges extends Rule<LogicalPlan> {
     return clauses;
   }
 
-  private static List<Expression> values(scala.collection.immutable.Seq<Assignment> assignments) {
-    return CollectionConverters.asJava(assignments).stream().map(Assignment::value).toList();
+  /** Completes assignments as Spark does for tables that replace groups of rows: one value for each column, of the column's type. */
+  private static final class Assignments {
+    private final DataSourceV2Relation target;
+
+    Assignments(DataSourceV2Relation target) {
+      this.target = target;
+    }
+
+    /** A column that is not assigned keeps its value. */
+    List<Expression> ofUpdate(scala.collection.immutable.Seq<Assignment> given) {
+      return values("alignUpdateAssignments", given);
+    }
+
+    /** A column that is not assigned becomes NULL. */
+    List<Expression> ofInsert(scala.collection.immutable.Seq<Assignment> given) {
+      return values("alignInsertAssignments", given);
+    }
+
+    /** By reflection: later versions have more parameters, which say how nested fields are coerced; {@code false} is as in the oldest. */
+    @SuppressWarnings("unchecked")
+    private List<Expression> values(String name, scala.collection.immutable.Seq<Assignment> given) {
+      Method method = Stream.of(AssignmentUtils$.class.getMethods()).filter(one -> one.getName().equals(name)).findFirst().orElseThrow();
+      Object[] arguments = new Object[method.getParameterCount()];
+      Arrays.fill(arguments, false);
+      arguments[0] = target.output();
+      arguments[1] = given;
+      try {
+        var aligned = (scala.collection.immutable.Seq<Assignment>) method.invoke(AssignmentUtils$.MODULE$, arguments);
+        return CollectionConverters.asJava(aligned).stream().map(Assignment::value).toList();
+      } catch (IllegalAccessException error) {
+        throw new ColocationException("this Spark has another AssignmentUtils than those known: " + error, error).unchecked();
+      } catch (InvocationTargetException error) {
+        throw ColocationException.unchecked(error.getCause());
+      }
+    }
   }
 
   // Spark's own checks, which come later, and find none of these plans any more
@@ -172,16 +183,17 @@ public final class RowChanges extends Rule<LogicalPlan> {
 
   private static void refuseNondeterministic(List<String> others) {
     if (!others.isEmpty()) {
-      throw new ColocationException(new AnalysisException(
-          "INVALID_NON_DETERMINISTIC_EXPRESSIONS", FilesRelation.scalaMap(Map.of("sqlExprs", String.join(", ", others))))).unchecked();
+      throw ColocationException.unchecked(new AnalysisException(
+          "INVALID_NON_DETERMINISTIC_EXPRESSIONS", FilesRelation.scalaMap(Map.of("sqlExprs", String.join(", ", others)))));
     }
   }
 
   private static void checkMerge(MergeIntoTable merge) {
     Stream.of(merge.matchedActions(), merge.notMatchedBySourceActions())
-        .flatMap(actions -> clauses(actions).stream()).map(RowStatement.Clause::values)
-        .forEach(values -> refuseNondeterministic(
-            values.stream().filter(value -> !value.deterministic()).map(Expression::sql).toList()));
+        .flatMap(actions -> CollectionConverters.asJava(actions).stream()).filter(UpdateAction.class::isInstance)
+        .map(update -> CollectionConverters.asJava(((UpdateAction) update).assignments()))
+        .forEach(assignments -> refuseNondeterministic(assignments.stream().map(Assignment::value)
+            .filter(value -> !value.deterministic()).map(Expression::sql).toList()));
     check("SEARCH", Option.apply(merge.mergeCondition()));
     checkAll(merge.matchedActions());
     checkAll(merge.notMatchedActions());

@@ -25,6 +25,9 @@ import org.roaringbitmap.RoaringBitmap;
  * so the driver needs no shuffle to find a row that matches in several tasks.
  */
 final class TouchedFiles {
+  /** No file. */
+  static final TouchedFiles NONE = new TouchedFiles();
+
   private static final StructType FOUND = new StructType()
       .add("file", DataTypes.StringType).add("stays", DataTypes.BinaryType).add("updated", DataTypes.BinaryType)
       .add("deleted", DataTypes.BinaryType).add("twice", DataTypes.BooleanType);
@@ -124,13 +127,9 @@ final class TouchedFiles {
     return touched;
   }
 
-  /** Whether rows of the file change; its path as in {@code _metadata.file_path}. */
-  boolean contains(String file) {
-    return byFile.containsKey(file);
-  }
-
-  int size() {
-    return byFile.size();
+  /** Paths as in {@code _metadata.file_path}. */
+  List<String> files() {
+    return List.copyOf(byFile.keySet());
   }
 
   long updated() {

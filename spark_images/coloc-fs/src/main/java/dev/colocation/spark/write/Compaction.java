@@ -51,6 +51,11 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
   }
 
   @Override
+  public boolean replacesNothing() {
+    return isEmpty();
+  }
+
+  @Override
   public boolean isCompaction() {
     return true;
   }

@@ -228,7 +228,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   }
 
   /** The number of the bucket, as Spark's own bucketed tables have it. */
-  static Expression bucket(List<Expression> keys, int buckets) {
+  public static Expression bucket(List<Expression> keys, int buckets) {
     return new HashPartitioning(sequence(keys), buckets).partitionIdExpression();
   }
 

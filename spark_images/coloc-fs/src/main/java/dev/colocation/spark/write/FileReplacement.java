@@ -22,6 +22,9 @@ public interface FileReplacement {
    */
   Change change(List<DataFile> written, int buckets);
 
+  /** Whether no file is replaced, so that a write without rows changes nothing. */
+  boolean replacesNothing();
+
   /** Whether all rows are committed ones in other files. Such rows are neither checked nor padded, and are not compacted again. */
   boolean isCompaction();
 

@@ -63,7 +63,7 @@ public record RowChange(
       partitions = partitions.stream().map(one -> Collections.unmodifiableMap(new LinkedHashMap<>(one))).toList();
     }
 
-    boolean contains(DataFile file) {
+    public boolean contains(DataFile file) {
       return (buckets.isEmpty() || buckets.contains(file.bucket()))
           && (partitions.isEmpty() || Change.isIn(file, partitions));
     }

@@ -178,8 +178,9 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     }
 
     private WriteResult committed(Transaction begun, List<SentFile> sent, Optional<CommitKey> key) {
-      boolean replacesNothing = mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS;
-      if (sent.isEmpty() && replacesNothing && options.replacement().isEmpty()) {
+      boolean replacesNothing = options.replacement().map(FileReplacement::replacesNothing)
+          .orElse(mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS);
+      if (sent.isEmpty() && replacesNothing) {
         LOG.info("{}: no rows, nothing is committed", description());
         long there = begun.table().snapshotId();
         CommitLog.add(new CommitLog.Entry(target.name(), mode.label(), 0, 0, there, false));

@@ -34,7 +34,7 @@ class CompactionTest {
 
   @Test
   void sameRowsInOtherFiles() {
-    Rewrite change = Compaction.of(COMMITTED, 1, List.of()).replacedBy(List.of(of(20, 0)), 2);
+    Rewrite change = Compaction.of(COMMITTED, 1, List.of()).change(List.of(of(20, 0)), 2);
     assertEquals(Set.of(A.path(), B.path()), change.replaced());
   }
 
@@ -42,7 +42,7 @@ class CompactionTest {
   void rowsThatWereLostOrMovedAreRefused() {
     Compaction crowded = Compaction.of(COMMITTED, 1, List.of());
     for (List<DataFile> written : List.of(List.<DataFile>of(), List.of(of(19, 0)), List.of(of(20, 1)), List.of(of(20, 0), of(1, 1)))) {
-      WriteException refused = assertThrows(WriteException.RowsDiffer.class, () -> crowded.replacedBy(written, 2));
+      WriteException refused = assertThrows(WriteException.RowsDiffer.class, () -> crowded.change(written, 2));
       assertTrue(refused.getMessage().contains("nothing was changed"), refused.getMessage());
     }
   }
@@ -50,9 +50,9 @@ class CompactionTest {
   @Test
   void filesAreKnownOnlyWhileTheCompactionRuns() {
     Compaction crowded = Compaction.of(COMMITTED, 1, List.of());
-    String id = crowded.begin();
-    assertEquals(crowded, Compaction.find(id));
-    Compaction.end(id);
-    assertThrows(WriteException.class, () -> Compaction.find(id));
+    String id = FileReplacement.Running.begin(crowded);
+    assertEquals(crowded, FileReplacement.Running.find(id));
+    FileReplacement.Running.end(id);
+    assertThrows(WriteException.class, () -> FileReplacement.Running.find(id));
   }
 }

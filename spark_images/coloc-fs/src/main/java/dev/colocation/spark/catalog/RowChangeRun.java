@@ -1,0 +1,296 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.catalog.FilesRelation.ChosenFiles;
+import dev.colocation.spark.cluster.ColocatedTable;
+import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.CommitKey;
+import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.cluster.RowCounts;
+import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.write.Change;
+import dev.colocation.spark.write.FileReplacement;
+import dev.colocation.spark.write.RowChange;
+import dev.colocation.spark.write.RowChange.ReadTablets;
+import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.WriteOptions;
+import dev.colocation.spark.write.WriteResult;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.paths.SparkPath;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Runs a statement that changes rows: finds the files in which rows change, then replaces these files by new ones in one commit.
+ * Other files stay. All queries read the snapshot with which the statement was analyzed.
+ */
+final class RowChangeRun {
+  /** Settings of the queries' session: plain scans keep their buckets, and branches of a union stay tasks of their own. */
+  private static final Map<String, String> SETTINGS = Map.of(
+      "spark.sql.sources.bucketing.autoBucketedScan.enabled", "false", "spark.sql.unionOutputPartitioning", "false");
+
+  private final SparkSession session;
+  private final RowChange.Kind kind;
+  private final ColocationTable target;
+  private final LoadedTable table;
+  private final List<AttributeReference> columns;
+  private final RowStatement statement;
+
+  /** What the statement did. */
+  record Counts(RowCounts rows, long replacedFiles, long snapshotId) {}
+
+  RowChangeRun(SparkSession given, RowChange.Kind kind, DataSourceV2Relation relation, RowStatement statement) {
+    session = given.cloneSession();
+    SETTINGS.forEach(session.sessionState().conf()::setConfString);
+    this.kind = kind;
+    target = (ColocationTable) relation.table();
+    table = target.loaded();
+    columns = withLengths(CollectionConverters.asJava(relation.output()));
+    this.statement = statement.atOneTime(relation);
+  }
+
+  /** With the lengths of texts, which Spark pads where files do not. */
+  private List<AttributeReference> withLengths(List<AttributeReference> output) {
+    StructType schema = CharVarcharUtils.replaceCharVarcharWithStringInSchema(target.schema());
+    List<AttributeReference> columns = new ArrayList<>();
+    for (int place = 0; place < output.size(); place++) {
+      columns.add(output.get(place).withMetadata(schema.apply(place).metadata()));
+    }
+    return columns;
+  }
+
+  Counts run() {
+    table.requireReadable();
+    Optional<CommitKey> key = WriteOptions.keyOfSession();
+    Transaction transaction = target.target().begin();
+    Optional<Transaction.CommitResult> before = key.flatMap(transaction::committed);
+    if (before.isPresent()) {
+      return new Counts(RowCounts.NONE, 0, before.get().snapshotId());
+    }
+    List<Expression> keys = keysOfSource();
+    if (statement.source().isEmpty()) {
+      return run(transaction, key, statement,
+          new ReadTabletsOf(table.layout(), columns, buckets()).condition(statement.matched().get(0).condition()));
+    }
+    try (SourceOnce source = SourceOnce.of(session, statement.source().get(), keys, buckets())) {
+      return run(transaction, key, statement.withSource(source.plan()), read(source, keys));
+    }
+  }
+
+  private int buckets() {
+    return target.plannedBuckets();
+  }
+
+  // Which files
+
+  /** What the source has in the place of the target's bucket key; empty when the condition does not compare all of it. */
+  private List<Expression> keysOfSource() {
+    List<Expression> keys = new ArrayList<>();
+    for (String name : table.layout().bucketedBy()) {
+      AttributeReference column = columns.stream().filter(one -> one.name().equalsIgnoreCase(name)).findFirst().orElseThrow();
+      Optional<Expression> other = statement.source().isEmpty() ? Optional.empty()
+          : RowChangeQueries.conjuncts(statement.on()).flatMap(conjunct -> comparedWith(conjunct, column).stream()).findFirst();
+      if (other.isEmpty()) {
+        return List.of();
+      }
+      keys.add(other.get());
+    }
+    return keys;
+  }
+
+  private Optional<Expression> comparedWith(Expression conjunct, AttributeReference column) {
+    if (!(conjunct instanceof EqualTo equal)) {
+      return Optional.empty();
+    }
+    return Stream.of(List.of(equal.left(), equal.right()), List.of(equal.right(), equal.left()))
+        .filter(sides -> sides.get(0).semanticEquals(column) && isOfSource(sides.get(1))).map(sides -> sides.get(1)).findFirst();
+  }
+
+  private boolean isOfSource(Expression expression) {
+    return !expression.references().isEmpty() && expression.references().subsetOf(statement.source().orElseThrow().outputSet());
+  }
+
+  private ReadTablets read(SourceOnce source, List<Expression> keys) {
+    if (!statement.notMatchedBySource().isEmpty()) {
+      return ReadTablets.ALL;
+    }
+    ReadTabletsOf tablets = new ReadTabletsOf(table.layout(), columns, buckets());
+    return source.isKept() && !keys.isEmpty()
+        ? tablets.keys(statement.on(), few(source.plan(), keys)) : tablets.condition(statement.on());
+  }
+
+  /** The keys of the source, where they are few. */
+  private Optional<List<List<Object>>> few(LogicalPlan source, List<Expression> keys) {
+    List<NamedExpression> values = keys.stream().<NamedExpression>map(key -> new Alias(
+        key, "key", NamedExpression$.MODULE$.newExprId(), FilesRelation.sequence(List.of()), Option.empty(),
+        FilesRelation.sequence(List.of()))).toList();
+    return ReadTabletsOf.few(Dataset.ofRows(session, new Project(FilesRelation.sequence(values), source)));
+  }
+
+  private List<DataFile> committed(Transaction transaction) {
+    try {
+      return table.snapshot().isEmpty() ? List.of() : transaction.files(table.manifest());
+    } catch (IOException error) {
+      throw ColocationException.unchecked(error);
+    }
+  }
+
+  private ChosenFiles relation(List<DataFile> files) {
+    return FilesRelation.chosen(table, files.stream().map(this::path).toList(), files.stream().mapToLong(DataFile::rows).sum(),
+        files.stream().mapToLong(DataFile::bytes).sum(), columns);
+  }
+
+  private Path path(DataFile file) {
+    return new Path(table.location() + file.path().substring(file.path().indexOf('/')));
+  }
+
+  // Find, then replace
+
+  private Counts run(Transaction transaction, Optional<CommitKey> key, RowStatement given, ReadTablets read) {
+    RowChangeQueries queries = new RowChangeQueries(table.layout(), columns, given);
+    List<DataFile> candidates = committed(transaction).stream().filter(read::contains).toList();
+    ChosenFiles candidate = relation(candidates);
+    boolean changesRows = !given.matched().isEmpty() || !given.notMatchedBySource().isEmpty();
+    TouchedFiles touched = changesRows && !candidates.isEmpty()
+        ? TouchedFiles.find(Dataset.ofRows(session, queries.changed(candidate)), given.takesOneMatchOnly()) : TouchedFiles.NONE;
+    Map<String, DataFile> byPath = new LinkedHashMap<>();
+    candidates.forEach(file -> byPath.put(SparkPath.fromPath(path(file)).urlEncoded(), file));
+    List<DataFile> replaced = touched.files().stream().map(byPath::get).toList();
+    List<LogicalPlan> branches = new ArrayList<>();
+    if (!replaced.isEmpty()) {
+      ChosenFiles files = relation(replaced);
+      branches.add(queries.staying(files));
+      queries.moving(files).ifPresent(branches::add);
+    }
+    if (!given.notMatched().isEmpty()) {
+      branches.add(queries.inserted(candidate.plan()));
+    }
+    if (branches.isEmpty()) {
+      return new Counts(RowCounts.NONE, 0, table.snapshot().map(found -> found.id()).orElse(0L));
+    }
+    return write(branches, new Replaced(replaced, touched, read, key, !given.notMatched().isEmpty(), branches.size() == 1));
+  }
+
+  private Counts write(List<LogicalPlan> branches, Replaced replaced) {
+    LogicalPlan query = branches.size() == 1
+        ? branches.get(0) : new Union(FilesRelation.sequence(branches), false, false);
+    Identifier name = Identifier.of(new String[] {table.object().namespace()}, table.object().name());
+    String id = FileReplacement.Running.begin(replaced);
+    try {
+      Dataset.ofRows(session, query).writeTo(Names.quoted(table.catalog(), name))
+          .option(WriteOptions.REPLACEMENT, id).option(WriteOptions.ID, id).append();
+    } catch (org.apache.spark.sql.catalyst.analysis.NoSuchTableException gone) {
+      throw ColocationException.unchecked(gone);
+    } finally {
+      FileReplacement.Running.end(id);
+    }
+    WriteResult done = WriteResult.find(id).orElseThrow();
+    return new Counts(replaced.counts, replaced.files.size(), done.snapshotId());
+  }
+
+  /** The files that the statement replaces. */
+  private final class Replaced implements FileReplacement {
+    private final List<DataFile> files;
+    private final TouchedFiles touched;
+    private final ReadTablets read;
+    private final Optional<CommitKey> key;
+    private final boolean inserts;
+    private final boolean staysInPlace;
+    private RowCounts counts = RowCounts.NONE;
+
+    Replaced(
+        List<DataFile> files, TouchedFiles touched, ReadTablets read, Optional<CommitKey> key, boolean inserts, boolean staysInPlace) {
+      this.files = files;
+      this.touched = touched;
+      this.read = read;
+      this.key = key;
+      this.inserts = inserts;
+      this.staysInPlace = staysInPlace && !inserts;
+    }
+
+    @Override
+    public boolean replacesNothing() {
+      return files.isEmpty();
+    }
+
+    @Override
+    public Change change(List<DataFile> written, int buckets) {
+      long left = files.stream().mapToLong(DataFile::rows).sum() - touched.deleted();
+      long inserted = written.stream().mapToLong(DataFile::rows).sum() - left;
+      if (inserted < 0 || inserted > 0 && !inserts) {
+        throw rowsDiffer("the table", left, left + inserted);
+      }
+      if (staysInPlace) {
+        checkTablets(written);
+      }
+      counts = new RowCounts(inserted, touched.updated(), touched.deleted());
+      Set<String> paths = files.stream().map(DataFile::path).collect(Collectors.toSet());
+      return new RowChange(kind, paths, written, buckets, read, counts);
+    }
+
+    /** No row leaves its bucket and partition, so each has as many as before, without those that are deleted. */
+    private void checkTablets(List<DataFile> written) {
+      Map<List<Object>, Long> rows = new LinkedHashMap<>();
+      files.forEach(file -> rows.merge(tablet(file), file.rows() - touched.deleted(file(file)), Long::sum));
+      written.forEach(file -> rows.merge(tablet(file), -file.rows(), Long::sum));
+      rows.forEach((tablet, missing) -> {
+        if (missing != 0) {
+          throw rowsDiffer("bucket " + tablet.get(0) + " of partition " + tablet.get(1), missing, 0);
+        }
+      });
+    }
+
+    private String file(DataFile file) {
+      return SparkPath.fromPath(path(file)).urlEncoded();
+    }
+
+    private List<Object> tablet(DataFile file) {
+      return List.of(file.bucket(), file.partition());
+    }
+
+    private RuntimeException rowsDiffer(String where, long expected, long found) {
+      return new WriteException.RowsDiffer(kind.label() + " of " + table.name() + ": " + expected + " rows should stay in " + where + ", "
+          + found + " were written; nothing was changed. A condition or a subquery gave other rows when it was computed again: "
+          + "write its result to a table first");
+    }
+
+    @Override
+    public boolean isCompaction() {
+      return false;
+    }
+
+    @Override
+    public Optional<CommitKey> key() {
+      return key;
+    }
+
+    @Override
+    public Transaction begunOn(Transaction transaction) {
+      return transaction.startedOn(table.snapshot().map(found -> found.id()).orElse(0L), table.manifest());
+    }
+  }
+}
