@@ -115,11 +115,14 @@ SCRIPT = [
          "DELETE FROM orders WHERE dt = DATE '2026-01-01'", names=("20",)),
     Step("CALL {c}.system.vacuum(table => '{n}.orders')", error=r"there is no procedure \S+system.vacuum; allowed: "),
     Step("SELECT l.*, o.dt FROM lines l FULL OUTER JOIN orders o ON l.k = o.k"),
+    # Changes of rows
+    *(Step(statement, statement, names=()) for statement in (
+        "UPDATE orders SET total = 1 WHERE k = 4",
+        "MERGE INTO lines USING orders ON lines.k = orders.k WHEN MATCHED AND lines.k > 3 THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT (k) VALUES (orders.k)",
+        "DELETE FROM orders WHERE k = 3")),
+    Step("SELECT l.*, o.dt, o.total FROM lines l FULL OUTER JOIN orders o ON l.k = o.k"),
     # Failures
-    Step("UPDATE orders SET total = 1", error="orders does not take UPDATE: rewrite the changed rows with INSERT"),
-    Step("MERGE INTO lines USING orders ON lines.k = orders.k WHEN MATCHED THEN DELETE",
-         error="lines does not take MERGE"),
-    Step("DELETE FROM orders WHERE k = 1", error="does not take DELETE of single rows, only of whole partitions"),
     Step("INSERT INTO lines SELECT 'text', 1, 1", error="CAST_INVALID_INPUT|INCOMPATIBLE_DATA_FOR_TABLE"),
     Step(f"CREATE TABLE strict (k BIGINT NOT NULL) {LAYOUT}", NOTHING),
     Step("INSERT INTO strict SELECT IF(id > 3, NULL, id) FROM range(9)",

@@ -236,8 +236,6 @@ REFUSED = {
     f"ANALYZE TABLES IN {IN} COMPUTE STATISTICS": "does not take ANALYZE TABLES",
     "LOAD DATA INPATH '/x' INTO TABLE {t}": "LOAD DATA; use INSERT INTO",
     "DROP TABLE {t} PURGE": "recycle_after_seconds' = '0'",
-    "DELETE FROM {t} WHERE p > 0 AND v = 1": r"conditions of its partition columns only \(p\)",
-    "DELETE FROM {t} WHERE p IN (SELECT max(p) FROM {t})": "does not take DELETE by a subquery: run the query first",
     "INSERT INTO {t} REPLACE WHERE p > 0 SELECT * FROM {t}": r"takes equalities of its partition columns \(p\), IN",
     "SHOW CREATE TABLE {t} AS SERDE": "leave AS SERDE out",
     "SELECT * FROM {t}.history": "metadata tables of .*: snapshots, partitions, files, replicas",
