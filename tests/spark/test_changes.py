@@ -1,6 +1,5 @@
-"""``SELECT … FROM t CHANGES FROM VERSION a TO VERSION b`` of Spark 4.2: the rows that these commits appended."""
+"""``SELECT … FROM t CHANGES FROM VERSION a TO VERSION b`` of Spark 4.2: the rows that these commits changed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pyspark
@@ -124,27 +123,27 @@ def test_ranges_that_are_none(session: SparkSession, table: str) -> None:
     assert changes(session, table, "FROM VERSION 4 EXCLUSIVE") == [5]
 
 
-OTHERS: dict[str, Callable[[SparkSession, str], object]] = {
-    "overwrite": lambda session, table: session.sql(f"INSERT OVERWRITE {table} VALUES (9, 9)"),
-    "drop-partitions": lambda session, table: session.sql(f"DELETE FROM {table} WHERE p = 1"),
-    "roll-back": lambda session, table: session.sql(
-        f"CALL {CATALOG}.system.roll_back(table => '{table.partition('.')[2]}', snapshot_id => 1)"
-    ),
-}
-
-
-@pytest.mark.parametrize("change", list(OTHERS))
-def test_commits_that_are_no_appends(change: str, session: SparkSession, table: str) -> None:
-    """They are refused by name; ranges before and after them are read."""
-    append(session, table, 1)
-    append(session, table, 2, partition=1)
-    OTHERS[change](session, table)
-    append(session, table, 4)
-    error = rf"NotAnAppend: .*snapshot 3 \({change}\).*VERSION 2, .*VERSION 3 EXCLUSIVE"
-    with pytest.raises(AnalysisException, match=error):
-        changes(session, table, "FROM VERSION 1")
-    assert changes(session, table, "FROM VERSION 1 TO VERSION 2") == [1, 2]
-    assert changes(session, table, "FROM VERSION 3 EXCLUSIVE") == [4]
+def test_commits_that_are_no_appends(session: SparkSession, table: str) -> None:
+    """Rows of replaced files that are still there are no changes; the clause's options choose others."""
+    append(session, table, 1, 2)
+    append(session, table, 3, partition=1)
+    session.sql(f"INSERT OVERWRITE {table} VALUES (2, 0), (3, 1), (4, 1)")
+    session.sql(f"DELETE FROM {table} WHERE p = 1")
+    each = "k, _change_type, _commit_version"
+    assert changes(session, table, "FROM VERSION 3", each) == [
+        (1, "delete", 3), (3, "delete", 4), (4, "delete", 4), (4, "insert", 3)
+    ]  # fmt: skip
+    assert changes(session, table, "FROM VERSION 2 WITH (deduplicationMode = 'netChanges')", each) == [(1, "delete", 3)]
+    every = changes(session, table, "FROM VERSION 3 TO VERSION 3 WITH (deduplicationMode = 'none')", each)
+    assert every == [
+        (1, "delete", 3), (2, "delete", 3), (2, "insert", 3), (3, "delete", 3), (3, "insert", 3), (4, "insert", 3)
+    ]  # fmt: skip
+    session.sql(f"INSERT OVERWRITE {table} VALUES (2, 7)")
+    assert changes(session, table, "FROM VERSION 5 WITH (computeUpdates = 'true')", f"{each}, p") == [
+        (2, "update_postimage", 5, 7), (2, "update_preimage", 5, 0)
+    ]  # fmt: skip
+    with pytest.raises(AnalysisException, match="allowed: dropCarryovers, netChanges"):
+        changes(session, table, "FROM VERSION 5 WITH (computeUpdates = 'true', deduplicationMode = 'none')")
 
 
 def test_streams_name_their_substitute(session: SparkSession, table: str) -> None:

@@ -199,8 +199,8 @@ READS: list[tuple[dict[str, str], str]] = [
     ({"snapshot-id": "main"}, "keeps no snapshot main"),
     ({"snapshotid": "1"}, "is unknown: it is spelt 'snapshot-id'"),
     ({"branch": "b"}, "option 'branch' is not taken by a read: tables have neither branches nor tags"),
-    ({"start-snapshot-id": "1"}, "EXCEPT ALL"),
-    ({"readChangeFeed": "true"}, "EXCEPT ALL"),
+    ({"start-snapshot-id": "1"}, "readChangeFeed=true with startingVersion"),
+    ({"readChangeFeed": "true"}, "allowed: startingVersion"),
     ({"replaceWhere": "p = 1"}, "is not taken by a read: it is of a write"),
     ({"anything": "1"}, "option 'anything' is unknown: a read takes .*; leave it out"),
 ]

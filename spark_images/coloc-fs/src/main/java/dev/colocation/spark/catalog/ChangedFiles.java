@@ -36,15 +36,13 @@ final class ChangedFiles extends PartitioningAwareFileIndex {
       .add("_commit_version", DataTypes.LongType, false)
       .add("_commit_timestamp", DataTypes.TimestampType, false);
 
-  /** The change of a row that a commit has added. */
-  static final String INSERT = "insert";
-
   /** A commit's files, all of which it changed in the same way. */
   record Commit(long version, Instant time, String change, ListedFiles files) {}
 
   private final Path root;
   private final List<Commit> commits;
   private final PartitionSpec partitions;
+  private final Map<Path, FileStatus[]> folders = new LinkedHashMap<>();
 
   /**
    * The files of these commits.
@@ -58,16 +56,25 @@ final class ChangedFiles extends PartitioningAwareFileIndex {
     this.commits = commits;
     int ofTable = partitionSchema.size() - COLUMNS.size();
     List<PartitionPath> paths = new ArrayList<>();
-    for (Commit commit : commits) {
+    for (int index = 0; index < commits.size(); index++) {
+      Commit commit = commits.get(index);
+      int of = index;
+      Map<Path, FileStatus[]> found = commit.files().folders();
+      found.forEach((folder, files) -> folders.put(folder(of, folder), files));
       if (ofTable == 0) {
-        commit.files().folders().keySet().forEach(
-            folder -> paths.add(new PartitionPath(values(commit, InternalRow.empty(), partitionSchema), folder)));
+        found.keySet().forEach(
+            folder -> paths.add(new PartitionPath(values(commit, InternalRow.empty(), partitionSchema), folder(of, folder))));
       } else {
-        CollectionConverters.asJava(commit.files().partitionSpec().partitions()).forEach(
-            found -> paths.add(new PartitionPath(values(commit, found.values(), partitionSchema), found.path())));
+        CollectionConverters.asJava(commit.files().partitionSpec().partitions()).forEach(one -> paths.add(
+            new PartitionPath(values(commit, one.values(), partitionSchema), folder(of, one.path()))));
       }
     }
     partitions = new PartitionSpec(partitionSchema, FilesRelation.sequence(paths));
+  }
+
+  /** Stands for a folder's files of one commit; another commit may have removed files of the same folder. */
+  private static Path folder(int commit, Path folder) {
+    return new Path(folder, "_commit=" + commit);
   }
 
   private static InternalRow values(Commit commit, InternalRow ofTable, StructType schema) {
@@ -99,12 +106,9 @@ final class ChangedFiles extends PartitioningAwareFileIndex {
     return found;
   }
 
-  /** Folders of different snapshots have different paths. */
   @Override
   public scala.collection.immutable.Map<Path, FileStatus[]> leafDirToChildrenFiles() {
-    Map<Path, FileStatus[]> found = new LinkedHashMap<>();
-    commits.forEach(commit -> found.putAll(commit.files().folders()));
-    return Map$.MODULE$.from(CollectionConverters.asScala(found));
+    return Map$.MODULE$.from(CollectionConverters.asScala(folders));
   }
 
   @Override

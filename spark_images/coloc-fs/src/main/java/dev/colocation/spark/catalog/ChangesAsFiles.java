@@ -10,9 +10,9 @@ import org.slf4j.LoggerFactory;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * {@code SELECT … FROM t CHANGES FROM VERSION a TO VERSION b}, which Spark 4.2 and newer parse, and {@code
- * spark.read.changes(t)}: puts a relation over the files of these commits in the place of the clause, before Spark asks the
- * catalog for a reader of its own.
+ * {@code SELECT … FROM t CHANGES FROM VERSION a TO VERSION b} and {@code spark.read.changes(t)} of Spark 4.2 and newer, and reads
+ * with option {@code readChangeFeed} of every Spark: puts a relation over the files of these commits in the place of the table,
+ * before Spark asks the catalog for a reader of its own.
  */
 public final class ChangesAsFiles extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(ChangesAsFiles.class);
@@ -35,13 +35,12 @@ public final class ChangesAsFiles extends Rule<LogicalPlan> {
 
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
-      return node.nodeName().equals(CHANGES) && node.productElement(0) instanceof UnresolvedRelation relation
-          && ColocationNames.isOurs(relation);
+      return read(node) instanceof UnresolvedRelation relation && ColocationNames.isOurs(relation);
     }
 
     @Override
     public LogicalPlan apply(LogicalPlan node) {
-      UnresolvedRelation relation = (UnresolvedRelation) node.productElement(0);
+      UnresolvedRelation relation = (UnresolvedRelation) read(node);
       ColocationNames.InCatalog table = ColocationNames.inCatalog(relation);
       if (relation.isStreaming()) {
         throw new ColocationException("CHANGES of " + table + " cannot be read as a stream. spark.readStream.option('"
@@ -49,10 +48,19 @@ public final class ChangesAsFiles extends Rule<LogicalPlan> {
       }
       OptionsOfReads.takeChanges(table.toString(), relation.options());
       try {
-        return table.catalog().changes(table.parts(), ChangesRange.of(node.productElement(1)));
+        return table.catalog().changes(table.parts(), node == relation
+            ? ChangesRequest.of(relation.options()) : ChangesRequest.of(node.productElement(1)));
       } catch (NoSuchTableException absent) {
         throw ColocationException.unchecked(absent);
       }
+    }
+
+    /** The relation whose changes a node gives; null = it gives none. */
+    private static Object read(LogicalPlan node) {
+      if (node instanceof UnresolvedRelation relation) {
+        return !relation.isStreaming() && ChangesRequest.isIn(relation.options()) ? relation : null;
+      }
+      return node.nodeName().equals(CHANGES) ? node.productElement(0) : null;
     }
   }
 }

@@ -67,7 +67,7 @@ record ChangesRange(Bound from, Optional<Bound> to) {
         ((Optional<?>) get(range, "ending" + kind)).map(end -> bound.apply(end, toInclusive)));
   }
 
-  private static Object get(Object object, String field) {
+  static Object get(Object object, String field) {
     try {
       return object.getClass().getMethod(field).invoke(object);
     } catch (NoSuchMethodException | IllegalAccessException | InvocationTargetException error) {

@@ -144,11 +144,11 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   }
 
   /**
-   * The rows that commits of a table have added.
+   * The rows that commits of a table have changed.
    *
    * @param parts of its name: namespace and table, or the table of the current namespace
    */
-  LogicalPlan changes(List<String> parts, ChangesRange range) throws NoSuchTableException {
+  LogicalPlan changes(List<String> parts, ChangesRequest request) throws NoSuchTableException {
     List<String> full = parts.size() > 1 ? parts : Stream.concat(Arrays.stream(currentNamespace()), parts.stream()).toList();
     int last = full.size() - 1;
     Identifier identifier = Identifier.of(full.subList(0, last).toArray(String[]::new), full.get(last));
@@ -156,7 +156,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       throw new ColocationException("metadata table " + Names.quoted(name, identifier) + " has no CHANGES").unchecked();
     }
     return new ChangedRows(loader, ofQuery(), table.loaded().object(), api().now())
-        .in(range, loaded -> new ColocationTable(loaded, indexes, changing()));
+        .in(request, loaded -> new ColocationTable(loaded, indexes, changing()));
   }
 
   private interface Finder {

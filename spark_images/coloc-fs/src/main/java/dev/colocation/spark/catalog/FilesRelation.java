@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -134,17 +135,24 @@ final class FilesRelation {
    * @param table whose columns are shown
    * @param wanted the table's columns, by their ids in the query
    */
-  static LogicalPlan changed(LoadedTable table, List<ChangedRows.Commit> commits, List<AttributeReference> wanted) {
+  static LogicalPlan changed(LoadedTable table, List<FileChanges.Part> parts, List<AttributeReference> wanted) {
     StructType schema = storedSchema(table);
     int partitions = table.layout().partitionedBy().size();
     StructType partition = partition(schema, partitions).merge(ChangedFiles.COLUMNS, false);
-    List<ChangedFiles.Commit> changed = commits.stream().map(commit -> new ChangedFiles.Commit(
-        commit.snapshot().id(), commit.snapshot().committedAt(), ChangedFiles.INSERT,
-        listed(table, commit.location(), commit.paths(), schema))).toList();
+    List<ChangedFiles.Commit> changed = new ArrayList<>();
+    long bytes = 0;
+    for (FileChanges.Part part : parts) {
+      String location = LoadedTable.location(table.object(), Optional.of(part.holder()));
+      ColocPath root = ColocPath.parse(new Path(location));
+      List<Path> paths = part.files().keySet().stream().map(root::resolve).toList();
+      changed.add(new ChangedFiles.Commit(
+          part.commit().id(), part.commit().committedAt(), part.change(), listed(table, location, paths, schema)));
+      bytes += part.files().values().stream().mapToLong(Long::longValue).sum();
+    }
     ChangedFiles files = new ChangedFiles(FilePerTask.session(), new Path(table.location()), changed, partition);
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(
         relation(table, files, data(schema, partitions), partition, bucketSpec(table)),
-        PlannedTable.of(table, schema, 0, commits.stream().mapToLong(ChangedRows.Commit::bytes).sum()));
+        PlannedTable.of(table, schema, 0, bytes));
     List<AttributeReference> output = new ArrayList<>(wanted);
     output.addAll(CollectionConverters.asJava(stored.output()).subList(wanted.size(), stored.output().size()));
     return shown(stored, output);

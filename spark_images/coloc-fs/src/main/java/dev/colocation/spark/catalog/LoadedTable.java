@@ -81,6 +81,18 @@ record LoadedTable(
     return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem, unreadable, isPinned);
   }
 
+  /** The same table, with files of other snapshots that have other buckets, or another order of rows. */
+  LoadedTable unbucketed(String why) {
+    return new LoadedTable(
+        name, object, snapshot, shape, placing, group, ReadDecision.ordinary(why), fileSystem, unreadable, isPinned);
+  }
+
+  /** The same table, with files of other snapshots in which fewer columns are padded. */
+  LoadedTable padded(Map<String, Integer> columns) {
+    Shape fewer = new Shape(shape.layout(), shape.buckets(), columns);
+    return new LoadedTable(name, object, snapshot, fewer, placing, group, decision, fileSystem, unreadable, isPinned);
+  }
+
   /** The same table, pinned to this snapshot. */
   LoadedTable pinned() {
     return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, unreadable, true);

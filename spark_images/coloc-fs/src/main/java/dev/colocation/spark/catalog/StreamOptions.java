@@ -52,7 +52,7 @@ record StreamOptions(
       throw refused(VERSION, given, "the id of a snapshot, from 1, or " + LATEST);
     });
     return new StreamOptions(
-        version, time.map(StreamOptions::time), isOn(options), files(options.get(MOST_FILES)), bytes(options.get(MOST_BYTES)));
+        version, time.map(given -> time(TIMESTAMP, given)), isOn(options), files(options.get(MOST_FILES)), bytes(options.get(MOST_BYTES)));
   }
 
   /** Spark only passes it back; triggers that read everything pass another one. */
@@ -61,12 +61,13 @@ record StreamOptions(
         : mostBytes.isPresent() ? ReadLimit.maxBytes(mostBytes.getAsLong()) : ReadLimit.allAvailable();
   }
 
-  private static Instant time(String given) {
+  /** The value of an option that is a time. */
+  static Instant time(String option, String given) {
     Object found = Cast$.MODULE$.apply(
         Literal$.MODULE$.apply(given.strip()), DataTypes.TimestampType, Option.apply(SQLConf.get().sessionLocalTimeZone()), false)
         .eval(InternalRow.empty());
     if (found == null) {
-      throw refused(TIMESTAMP, given, "a time, such as 2026-11-21 04:00:00");
+      throw refused(option, given, "a time, such as 2026-11-21 04:00:00");
     }
     return Instant.EPOCH.plus((long) found, ChronoUnit.MICROS);
   }

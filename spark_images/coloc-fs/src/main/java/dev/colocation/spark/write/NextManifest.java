@@ -184,7 +184,7 @@ record NextManifest(
     return new NextManifest(snapshotId, stored, sha256, snapshot, files, framedText);
   }
 
-  /** What the change does. An overwrite removes all files without reading them; their snapshot says how many they are. */
+  /** What the change does. An overwrite removes all files without reading them; their snapshot records how many they are. */
   private static ChangeCounts counts(ColocatedTable table, Change change, List<DataFile> removed) {
     OptionalLong files = OptionalLong.of(removed.size());
     OptionalLong rows = OptionalLong.of(removed.stream().mapToLong(DataFile::rows).sum());
