@@ -2,6 +2,7 @@ package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.CatalogStatements;
 import dev.colocation.spark.catalog.ChangesAsFiles;
+import dev.colocation.spark.catalog.MergeStars;
 import dev.colocation.spark.catalog.MissingColumns;
 import dev.colocation.spark.catalog.NewestInStreams;
 import dev.colocation.spark.catalog.OptionsOfReads;
@@ -13,6 +14,7 @@ import dev.colocation.spark.catalog.ReadAsFiles.StreamAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
 import dev.colocation.spark.plan.FractionKeys;
+import dev.colocation.spark.plan.InPlaceWrites;
 import dev.colocation.spark.plan.LocateExecutors;
 import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
@@ -43,6 +45,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new TimeTravelSubqueries()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new ChangesAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new OptionsOfReads()));
+    UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new MergeStars()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new OptionsOfWrites()));
     if (MissingColumns.isNeeded()) {
@@ -60,6 +63,8 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new FractionKeys()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new LocateExecutors(session.sparkContext()))));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SettledKeys())));
+    UnknownSpark.orNothing(() -> extensions.injectQueryStagePrepRule(session -> new InPlaceWrites()));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new InPlaceWrites())));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new TrustSortedFiles())));
     return BoxedUnit.UNIT;
   }

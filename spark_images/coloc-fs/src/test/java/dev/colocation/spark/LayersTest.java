@@ -26,7 +26,7 @@ final class LayersTest {
       "fs", Set.of(),
       "plan", Set.of("fs"),
       "cluster", Set.of("fs"),
-      "write", Set.of("fs", "cluster", "options"),
+      "write", Set.of("fs", "cluster", "options", "plan"),
       "catalog", Set.of("fs", "cluster", "write", "plan", "options"),
       "", Set.of("fs", "cluster", "write", "catalog", "plan", "options"));
 

@@ -149,14 +149,19 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
    * @param parts of its name: namespace and table, or the table of the current namespace
    */
   LogicalPlan changes(List<String> parts, ChangesRequest request) throws NoSuchTableException {
-    List<String> full = parts.size() > 1 ? parts : Stream.concat(Arrays.stream(currentNamespace()), parts.stream()).toList();
-    int last = full.size() - 1;
-    Identifier identifier = Identifier.of(full.subList(0, last).toArray(String[]::new), full.get(last));
+    Identifier identifier = identifier(parts);
     if (!(loadTable(identifier) instanceof ColocationTable table)) {
       throw new ColocationException("metadata table " + Names.quoted(name, identifier) + " has no CHANGES").unchecked();
     }
     return new ChangedRows(loader, ofQuery(), table.loaded().object(), api().now())
         .in(request, loaded -> new ColocationTable(loaded, indexes, changing()));
+  }
+
+  /** A table's name; the namespace is the current one where it is left out. */
+  Identifier identifier(List<String> parts) {
+    List<String> full = parts.size() > 1 ? parts : Stream.concat(Arrays.stream(currentNamespace()), parts.stream()).toList();
+    int last = full.size() - 1;
+    return Identifier.of(full.subList(0, last).toArray(String[]::new), full.get(last));
   }
 
   private interface Finder {

@@ -103,6 +103,7 @@ public final class RowChanges extends Rule<LogicalPlan> {
     }
     if (plan instanceof MergeIntoTable merge && CatalogStatements.target(merge.targetTable()) != null && merge.resolved()) {
       checkMerge(merge);
+      MergeStars.refuseMissing(merge, CatalogStatements.target(merge.targetTable()));
       return Optional.of(command(RowChange.Kind.MERGE, merge.targetTable(), new RowStatement(
           Optional.of(merge.sourceTable()), merge.mergeCondition(), clauses(merge, merge.matchedActions()),
           clauses(merge, merge.notMatchedActions()), clauses(merge, merge.notMatchedBySourceActions()))));

@@ -15,14 +15,10 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.BinaryOperator;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkConf;
-import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -193,43 +189,5 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
 
   private static String name(AttributeReference column) {
     return column.name().toLowerCase(Locale.ROOT);
-  }
-
-  /** How much a task may merge. A reader holds up to a row group of its columns in memory, which no memory manager counts. */
-  static final class MergeMemory {
-    private static final long MOST_BYTES = 512L << 20;
-    /** Of a task's memory: a join has two sides, and Spark's own operators have the larger half. */
-    private static final int SHARE = 10;
-
-    /** One JVM: {@code local}, {@code local[4]}, {@code local[*]}, {@code local[4,3]}. */
-    private static final Pattern LOCAL = Pattern.compile("local(?:\\[(\\*|\\d+)(?:,\\d+)?\\])?");
-
-    private MergeMemory() {}
-
-    /**
-     * Bytes that the readers of one sorted input may hold in a task: a tenth of what an executor has for each of the tasks that it
-     * runs at once, at most 512 MiB.
-     *
-     * @param conf of the application: the value of a key, or what is given for a key that it does not have. Executors have one core
-     *     where it does not say how many, as on Kubernetes
-     * @param processors of this JVM
-     */
-    static long mostBytes(BinaryOperator<String> conf, int processors) {
-      Matcher local = LOCAL.matcher(conf.apply("spark.master", ""));
-      boolean isLocal = local.matches();
-      String memory = conf.apply(isLocal ? "spark.driver.memory" : "spark.executor.memory", "1g");
-      int cores = isLocal ? threads(local.group(1), processors) : Integer.parseInt(conf.apply("spark.executor.cores", "1"));
-      int tasks = Math.max(1, cores / Math.max(1, Integer.parseInt(conf.apply("spark.task.cpus", "1"))));
-      return Math.min(MOST_BYTES, (JavaUtils.byteStringAsMb(memory) << 20) / SHARE / tasks);
-    }
-
-    /** What a reader holds of a file at most: one row group, or all of a smaller file. */
-    static long heldBytes(long fileBytes) {
-      return Math.min(fileBytes, Manifest.ROW_GROUP_BYTES);
-    }
-
-    private static int threads(String given, int processors) {
-      return given == null ? 1 : given.equals("*") ? processors : Integer.parseInt(given);
-    }
   }
 }

@@ -4,6 +4,7 @@ import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import dev.colocation.spark.plan.InPlaceWrites;
 import dev.colocation.spark.write.ReadSnapshot.StaleReads;
 import dev.colocation.spark.write.WriteTarget.Writable;
 import java.util.ArrayList;
@@ -54,7 +55,6 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class DistributeRows extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(DistributeRows.class);
-  private static final String BUCKET = "__colocation_bucket";
 
   /** Commands are roots of plans; those of {@code FROM … INSERT … INSERT …} are a union at the root. */
   @Override
@@ -200,7 +200,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     if (!hasColumns(output, layout)) {
       return query;
     }
-    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), BUCKET, Option.empty());
+    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), InPlaceWrites.BUCKET, Option.empty());
     List<NamedExpression> withBucket = new ArrayList<>(output);
     withBucket.add(bucket);
     List<Expression> partition = columns(output, layout.partitionedBy());

@@ -4,6 +4,9 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
+import dev.colocation.spark.plan.InPlaceRowsExec;
+import dev.colocation.spark.plan.InPlaceRowsExec.Rows;
+import dev.colocation.spark.plan.MergeMemory;
 import dev.colocation.spark.write.FileSender.SendQueue;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.ParquetFiles.LocalFile;
@@ -12,14 +15,18 @@ import dev.colocation.spark.write.RowFields.RowOrder;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.parquet.hadoop.ParquetWriter;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
@@ -35,11 +42,14 @@ import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A task of a write. Rows come sorted by partition and bucket, so one file is open at a time. Files of failed, killed or
- * speculative attempts have names of their own, are in no manifest, and are collected as garbage.
+ * A task of a write. Rows come sorted by partition and bucket, so one file is open at a time; of rows that are written where they
+ * are ({@link InPlaceRowsExec}), partitions may alternate, and a file of each is open, within a bound of memory. Files of failed,
+ * killed or speculative attempts have names of their own, are in no manifest, and are collected as garbage.
  */
 final class FileWriterTask implements DataWriter<InternalRow> {
   private static final int ROWS_BETWEEN_REPORTS = 1 << 14;
+  /** So many files are open at most. */
+  private static final int MOST_OPEN = 100;
 
   private final FilePlan plan;
   private final long attempt;
@@ -49,9 +59,11 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private final List<Field> required;
   private final List<Field> padded;
   private final Function1<InternalRow, InternalRow> lengthsOf;
-  private final RowOrder order;
+  private final Map<InternalRow, OpenFile> opened = new LinkedHashMap<>();
 
+  private Rows known;
   private InternalRow key;
+  private OptionalInt lastBucket = OptionalInt.empty();
   private OpenFile open;
   private int files;
   private long rows;
@@ -72,7 +84,6 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     padded = plan.isCompaction() ? List.of() : Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
         .filter(field -> field.padded() > 0).toList();
     lengthsOf = projection(padded.stream().map(field -> new Length(reference(field))));
-    order = new RowOrder(fields.sortKeys());
   }
 
   private static Expression reference(Field field) {
@@ -84,8 +95,27 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   }
 
   /** A file of one bucket and partition. */
-  private record OpenFile(
-      int bucket, Map<String, String> partition, LocalFile content, ParquetWriter<InternalRow> writer, long firstRow) {}
+  private static final class OpenFile {
+    private final int bucket;
+    private final Map<String, String> partition;
+    private final LocalFile content;
+    private final ParquetWriter<InternalRow> writer;
+    private final RowOrder order;
+    private long rows;
+
+    OpenFile(int bucket, Map<String, String> partition, FilePlan plan) throws IOException {
+      this.bucket = bucket;
+      this.partition = partition;
+      content = LocalFile.create();
+      writer = plan.parquet().open(content);
+      order = new RowOrder(plan.fields().sortKeys());
+    }
+
+    /** Memory that it takes at most. */
+    long heldBytes() {
+      return MergeMemory.heldBytes(writer.getDataSize());
+    }
+  }
 
   @Override
   public void write(InternalRow row) throws IOException {
@@ -94,7 +124,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     }
     InternalRow rowKey = keyOf.apply(row);
     if (!rowKey.equals(key)) {
-      begin(rowKey.copy());
+      turnTo(rowKey.copy());
     }
     for (Field field : required) {
       if (row.isNullAt(field.ordinal())) {
@@ -104,14 +134,16 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     if (!padded.isEmpty()) {
       checkLengths(lengthsOf.apply(row));
     }
-    if (!order.takes(row)) {
+    if (refusal == null && !open.order.takes(row)) {
       refuseOrder();
     }
     if (refusal == null) {
-      open.writer().write(dataOf.apply(row));
+      open.writer.write(dataOf.apply(row));
+      open.rows++;
       rows++;
       if (rows % ROWS_BETWEEN_REPORTS == 0) {
-        report(bytes + open.writer().getDataSize());
+        report(bytes + opened.values().stream().mapToLong(file -> file.writer.getDataSize()).sum());
+        keepWithin(plan.openBytes());
       }
     }
   }
@@ -125,15 +157,52 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     }
   }
 
-  /** Begins a new file, also between NULL and empty text, which are one partition: each file's rows are sorted separately. */
-  private void begin(InternalRow newKey) throws IOException {
+  /** Turns to another file, also between NULL and empty text, which are one partition: each file's rows are sorted separately. */
+  private void turnTo(InternalRow newKey) throws IOException {
+    if (known == null) {
+      known = Rows.ofTask();
+    }
+    int bucket = newKey.getInt(0);
+    if (known != Rows.SORTED && lastBucket.orElse(bucket) != bucket) {
+      refusal = new WriteException("rows of bucket " + bucket + " come with those of bucket " + lastBucket.getAsInt()
+          + ", although the plan has them apart. SET spark.colocation.write.inPlace = false, and report this defect");
+      return;
+    }
     key = newKey;
-    order.begin();
+    lastBucket = OptionalInt.of(bucket);
     Map<String, String> partition = partition(newKey);
-    end();
-    if (refusal == null) {
-      LocalFile content = LocalFile.create();
-      open = new OpenFile(newKey.getInt(0), partition, content, plan.parquet().open(content), rows);
+    if (known != Rows.OF_BUCKET_INTERLEAVED) {
+      endAll();
+    }
+    open = opened.get(newKey);
+    if (refusal == null && open == null) {
+      if (opened.size() >= MOST_OPEN) {
+        endLargest();
+      }
+      open = new OpenFile(bucket, partition, plan);
+      opened.put(newKey, open);
+    }
+  }
+
+  /** Closes the largest files until the others fit; their partitions go on in new ones. */
+  private void keepWithin(long mostBytes) throws IOException {
+    while (opened.size() > 1 && opened.values().stream().mapToLong(OpenFile::heldBytes).sum() > mostBytes) {
+      endLargest();
+    }
+  }
+
+  private void endLargest() throws IOException {
+    InternalRow largest = opened.entrySet().stream()
+        .max(Comparator.comparingLong(entry -> entry.getValue().heldBytes())).orElseThrow().getKey();
+    end(opened.remove(largest));
+    if (largest.equals(key)) {
+      key = null;
+    }
+  }
+
+  private void endAll() throws IOException {
+    while (!opened.isEmpty()) {
+      end(opened.remove(opened.keySet().iterator().next()));
     }
   }
 
@@ -182,25 +251,20 @@ final class FileWriterTask implements DataWriter<InternalRow> {
         + "(spark.sql.optimizer.excludedRules)");
   }
 
-  /** Closes the open file and starts to send it. */
-  private void end() throws IOException {
-    if (open == null) {
-      return;
-    }
-    OpenFile file = open;
-    open = null;
+  /** Closes a file and starts to send it. */
+  private void end(OpenFile file) throws IOException {
     try {
-      file.writer().close();
+      file.writer.close();
     } catch (IOException | RuntimeException error) {
-      file.content().delete();
+      file.content.delete();
       throw error;
     }
     DataFile described = new DataFile(
-        path(file), file.bucket(), file.partition(), rows - file.firstRow(), file.content().bytes(), file.content().sha256());
+        path(file), file.bucket, file.partition, file.rows, file.content.bytes(), file.content.sha256());
     files++;
     bytes += described.bytes();
     try {
-      sendQueue.add(described, file.content());
+      sendQueue.add(described, file.content);
     } catch (ReplicasMissing missing) {
       refusal = missing;
     }
@@ -208,8 +272,8 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   /** A file's path; Spark reads the bucket from the name. */
   private String path(OpenFile file) {
-    String folder = PartitionText.folder(file.partition());
-    String name = String.format(Locale.ROOT, "part-%s-%d_%05d.c%03d.zstd.parquet", plan.loadId(), attempt, file.bucket(), files);
+    String folder = PartitionText.folder(file.partition);
+    String name = String.format(Locale.ROOT, "part-%s-%d_%05d.c%03d.zstd.parquet", plan.loadId(), attempt, file.bucket, files);
     return "data/" + (folder.isEmpty() ? "" : folder + "/") + name;
   }
 
@@ -224,7 +288,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   private List<SentFile> finish() throws IOException {
     if (refusal == null) {
-      end();
+      endAll();
     }
     try {
       return refusal == null ? sendQueue.finish() : List.of();
@@ -244,11 +308,9 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   @Override
   public void abort() {
-    if (open != null) {
-      // The writer is not closed, which would write its buffered rows for nothing.
-      open.content().delete();
-      open = null;
-    }
+    // The writers are not closed, which would write their buffered rows for nothing.
+    opened.values().forEach(file -> file.content.delete());
+    opened.clear();
   }
 
   @Override
@@ -269,6 +331,12 @@ final class FileWriterTask implements DataWriter<InternalRow> {
    */
   record FilePlan(String loadId, RowFields fields, ParquetFiles parquet, Destination destination, boolean isCompaction)
       implements DataWriterFactory, StreamingDataWriterFactory, Serializable {
+
+    /** Bytes that the open files of a task may hold in memory. */
+    long openBytes() {
+      SparkConf conf = SparkEnv.get().conf();
+      return MergeMemory.mostBytes(conf::get, Runtime.getRuntime().availableProcessors());
+    }
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {

@@ -2,7 +2,6 @@ package dev.colocation.spark.plan;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.colocation.spark.plan.FileOrder.MergeMemory;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.stream.Collectors;

@@ -1,0 +1,165 @@
+package dev.colocation.spark.plan;
+
+import dev.colocation.spark.fs.ColocPath;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SortExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Takes away the shuffle before a write whose rows lie in the target's buckets already, and the sort where they come in the order of
+ * files. Every write is planned with both ({@code DistributeRows}); here the physical plan says where rows are.
+ *
+ * <p>The proof: a partitioning of the rows computes the number of a row's task by the very expression that computes its bucket. The
+ * writer checks it for each row ({@link InPlaceRowsExec}).
+ *
+ * <p>It runs when a plan is made, and with adaptive execution each time that it is made again, since a join may become another one.
+ */
+public final class InPlaceWrites extends Rule<SparkPlan> {
+  /** The column with the number of a row's bucket. */
+  public static final String BUCKET = "__colocation_bucket";
+
+  /** Session switch; {@code false} lets every write shuffle and sort. */
+  static final String SWITCH = "spark.colocation.write.inPlace";
+
+  private static final String DISABLED = "disableBucketedScan";
+
+  @Override
+  public SparkPlan apply(SparkPlan plan) {
+    if (!conf().getConfString(SWITCH, "true").equalsIgnoreCase("true")) {
+      return plan;
+    }
+    return UnknownSpark.orAsPlanned(plan, planned -> planned.transformUp(new Replacement()));
+  }
+
+  private static final class Replacement extends AbstractPartialFunction<SparkPlan, SparkPlan> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public boolean isDefinedAt(SparkPlan node) {
+      return node instanceof SortExec sort && !sort.global() && sort.child() instanceof ShuffleExchangeExec;
+    }
+
+    @Override
+    public SparkPlan apply(SparkPlan node) {
+      return Distributed.of((SortExec) node).flatMap(Distributed::inPlace).orElse(node);
+    }
+  }
+
+  /**
+   * The operators that distribute the rows of a write.
+   *
+   * @param columns of the rows below, without the bucket
+   * @param bucket computes it
+   * @param order of the files, without the bucket
+   * @param partitions how many of the order's first expressions are of partition columns
+   */
+  private record Distributed(
+      SparkPlan rows, List<NamedExpression> columns, Alias bucket, List<SortOrder> order, int partitions) {
+
+    static Optional<Distributed> of(SortExec sort) {
+      List<SortOrder> order = new ArrayList<>(CollectionConverters.asJava(sort.sortOrder()));
+      Optional<SortOrder> first = order.stream().filter(
+          one -> one.child() instanceof Attribute column && column.name().equals(BUCKET)).findFirst();
+      if (first.isEmpty() || !(((ShuffleExchangeExec) sort.child()).child() instanceof ProjectExec project)) {
+        return Optional.empty();
+      }
+      Attribute column = (Attribute) first.get().child();
+      List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
+      Optional<NamedExpression> bucket = columns.stream().filter(one -> one.exprId().equals(column.exprId())).findFirst();
+      if (bucket.isEmpty() || !(bucket.get() instanceof Alias alias)) {
+        return Optional.empty();
+      }
+      columns.remove(alias);
+      int partitions = order.indexOf(first.get());
+      order.remove(partitions);
+      return Optional.of(new Distributed(project.child(), columns, alias, order, partitions));
+    }
+
+    Optional<SparkPlan> inPlace() {
+      SparkPlan known = bucketed(rows);
+      if (!isProven(known.outputPartitioning())) {
+        return Optional.empty();
+      }
+      SparkPlan shown = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), known);
+      if (isOrdered(shown, order)) {
+        return Optional.of(new InPlaceRowsExec(shown, false));
+      }
+      List<SortOrder> inFiles = order.subList(partitions, order.size());
+      boolean interleaves = partitions > 0 && !comesOrdered(shown, order) && (isOrdered(shown, inFiles) || comesOrdered(shown, inFiles));
+      if (interleaves && isOrdered(shown, inFiles)) {
+        return Optional.of(new InPlaceRowsExec(shown, true));
+      }
+      List<SortOrder> needed = interleaves ? inFiles : order;
+      return Optional.of(new InPlaceRowsExec(
+          new SortExec(CollectionConverters.asScala(needed).toSeq(), false, shown, 0), interleaves));
+    }
+
+    private boolean isProven(Partitioning partitioning) {
+      if (partitioning instanceof PartitioningCollection several) {
+        return CollectionConverters.asJava(several.partitionings()).stream().anyMatch(this::isProven);
+      }
+      return partitioning instanceof HashPartitioning hashed && hashed.partitionIdExpression().semanticEquals(bucket.child());
+    }
+  }
+
+  private static boolean isOrdered(SparkPlan rows, List<SortOrder> order) {
+    return SortOrder.orderingSatisfies(rows.outputOrdering(), CollectionConverters.asScala(order).toSeq());
+  }
+
+  /** Whether {@link TrustSortedFiles} will take a sort by this order away. */
+  private static boolean comesOrdered(SparkPlan rows, List<SortOrder> order) {
+    List<AttributeReference> columns = new ArrayList<>();
+    for (SortOrder one : order) {
+      Expression column = one.child();
+      if (!(column instanceof AttributeReference plain)) {
+        return false;
+      }
+      columns.add(plain);
+    }
+    return SortedInput.ordered(rows, columns).isPresent();
+  }
+
+  /** The plan with its scan in buckets again, where Spark found that nothing needs them. */
+  private static SparkPlan bucketed(SparkPlan plan) {
+    if (plan instanceof FileSourceScanExec scan && scan.disableBucketedScan() && ColocPath.isRootOf(scan.relation())) {
+      Object[] values = new Object[scan.productArity()];
+      for (int field = 0; field < values.length; field++) {
+        values[field] = scan.productElementName(field).equals(DISABLED) ? false : scan.productElement(field);
+      }
+      return scan.makeCopy(values);
+    }
+    if (plan instanceof FilterExec || plan instanceof ProjectExec) {
+      return withChild(plan, 0);
+    }
+    return plan instanceof BroadcastHashJoinExec join ? withChild(plan, join.left() == join.streamedPlan() ? 0 : 1) : plan;
+  }
+
+  private static SparkPlan withChild(SparkPlan plan, int place) {
+    List<SparkPlan> children = new ArrayList<>(CollectionConverters.asJava(plan.children()));
+    SparkPlan better = bucketed(children.get(place));
+    if (better == children.get(place)) {
+      return plan;
+    }
+    children.set(place, better);
+    return plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+}
