@@ -1,8 +1,10 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.fs.ColocPath;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -28,6 +30,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike;
 import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
@@ -67,23 +70,20 @@ final class SourceOnce implements AutoCloseable {
     if (isRepeatable(source) && isInBuckets(session, source, keys, buckets)) {
       return new SourceOnce(source, Optional.empty());
     }
-    LogicalPlan ordered = source;
-    if (!keys.isEmpty()) {
-      LogicalPlan inBuckets = new RepartitionByExpression(
-          FilesRelation.sequence(keys), source, Option.apply(buckets), Option.empty());
-      ordered = new Sort(FilesRelation.sequence(keys.stream().map(SourceOnce::ascending).toList()), false, inBuckets, Option.empty());
+    Seq<SortOrder> order = FilesRelation.sequence(keys.stream().map(SourceOnce::ascending).toList());
+    LogicalPlan rows = keys.isEmpty() ? source : new Sort(order, false,
+        new RepartitionByExpression(FilesRelation.sequence(keys), source, Option.apply(buckets), Option.empty()), Option.empty());
+    LogicalPlan computed = Dataset.ofRows(session, rows).localCheckpoint(true).queryExecution().analyzed();
+    if (!(computed instanceof LogicalRDD kept)) {
+      throw new ColocationException("this Spark keeps rows in another plan than those known: " + computed.nodeName()).unchecked();
     }
-    LogicalPlan computed = Dataset.ofRows(session, ordered).localCheckpoint(true).queryExecution().analyzed();
-    return new SourceOnce(withIds(computed, source), rdd(computed));
+    LogicalPlan shown = keys.isEmpty() || kept.rdd().getNumPartitions() != buckets ? kept : Fields.with(kept, Map.of(
+        "outputPartitioning", new HashPartitioning(FilesRelation.sequence(keys), buckets), "outputOrdering", order));
+    return new SourceOnce(withIds(shown, source), Optional.of(kept));
   }
 
   private static SortOrder ascending(Expression key) {
     return new SortOrder(key, Ascending$.MODULE$, Ascending$.MODULE$.defaultNullOrdering(), FilesRelation.sequence(List.of()));
-  }
-
-  private static Optional<LogicalRDD> rdd(LogicalPlan computed) {
-    return CollectionConverters.asJava(computed.collectLeaves()).stream()
-        .filter(LogicalRDD.class::isInstance).map(LogicalRDD.class::cast).findFirst();
   }
 
   /** The same columns by the ids that the statement has. */

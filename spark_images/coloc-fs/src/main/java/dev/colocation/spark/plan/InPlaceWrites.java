@@ -7,6 +7,7 @@ import java.util.Optional;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
@@ -19,8 +20,11 @@ import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.UnaryExecNode;
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -67,7 +71,8 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
   /**
    * The operators that distribute the rows of a write.
    *
-   * @param columns of the rows below, without the bucket
+   * @param rows with the bucket
+   * @param columns of the rows, without the bucket
    * @param bucket computes it
    * @param order of the files, without the bucket
    * @param partitions how many of the order's first expressions are of partition columns
@@ -79,27 +84,34 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
       List<SortOrder> order = new ArrayList<>(CollectionConverters.asJava(sort.sortOrder()));
       Optional<SortOrder> first = order.stream().filter(
           one -> one.child() instanceof Attribute column && column.name().equals(BUCKET)).findFirst();
-      if (first.isEmpty() || !(((ShuffleExchangeExec) sort.child()).child() instanceof ProjectExec project)) {
+      if (first.isEmpty()) {
         return Optional.empty();
       }
-      Attribute column = (Attribute) first.get().child();
-      List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
-      Optional<NamedExpression> bucket = columns.stream().filter(one -> one.exprId().equals(column.exprId())).findFirst();
-      if (bucket.isEmpty() || !(bucket.get() instanceof Alias alias)) {
-        return Optional.empty();
-      }
-      columns.remove(alias);
       int partitions = order.indexOf(first.get());
       order.remove(partitions);
-      return Optional.of(new Distributed(project.child(), columns, alias, order, partitions));
+      SparkPlan rows = ((ShuffleExchangeExec) sort.child()).child();
+      List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(
+          rows instanceof ProjectExec project ? project.projectList()
+              : rows instanceof BaseAggregateExec aggregate ? aggregate.resultExpressions() : empty()));
+      ExprId id = ((Attribute) first.get().child()).exprId();
+      return columns.stream().filter(one -> one instanceof Alias && one.exprId().equals(id)).findFirst().map(bucket -> {
+        columns.remove(bucket);
+        return new Distributed(rows, columns, (Alias) bucket, order, partitions);
+      });
+    }
+
+    /** The rows without the bucket's column, where a projection adds it; an aggregate, which computes it as well, stays as it is. */
+    private SparkPlan shown() {
+      return rows instanceof ProjectExec project
+          ? new ProjectExec(CollectionConverters.asScala(columns).toSeq(), bucketed(project.child())) : rows;
     }
 
     Optional<SparkPlan> inPlace() {
-      SparkPlan known = bucketed(rows);
-      if (!isProven(known.outputPartitioning())) {
+      SparkPlan shown = shown();
+      // The columns by which the bucket is computed are those below; neither node moves a row to another task.
+      if (!isProven(((UnaryExecNode) shown).child().outputPartitioning())) {
         return Optional.empty();
       }
-      SparkPlan shown = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), known);
       if (isOrdered(shown, order)) {
         return Optional.of(new InPlaceRowsExec(shown, false));
       }
@@ -121,12 +133,19 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
     }
   }
 
+  private static Seq<NamedExpression> empty() {
+    return CollectionConverters.asScala(List.<NamedExpression>of()).toSeq();
+  }
+
   private static boolean isOrdered(SparkPlan rows, List<SortOrder> order) {
     return SortOrder.orderingSatisfies(rows.outputOrdering(), CollectionConverters.asScala(order).toSeq());
   }
 
   /** Whether {@link TrustSortedFiles} will take a sort by this order away. */
   private static boolean comesOrdered(SparkPlan rows, List<SortOrder> order) {
+    if (rows instanceof BaseAggregateExec aggregate) {
+      return SortedAggregates.replacing(aggregate).filter(sorted -> isOrdered(sorted, order)).isPresent();
+    }
     List<AttributeReference> columns = new ArrayList<>();
     for (SortOrder one : order) {
       Expression column = one.child();
