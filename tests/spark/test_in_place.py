@@ -1,4 +1,4 @@
-"""Results that stay in their group: no shuffle before a write of rows in the target's buckets, no sort in their order."""
+"""Results that stay in their group: rows in the target's buckets are written without a shuffle, or a sort."""
 
 import re
 
