@@ -3,7 +3,9 @@
 
 import duckdb
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 
@@ -63,3 +65,83 @@ def test_a_story_of_changes(session: SparkSession) -> None:
             found = [tuple(row) for row in session.table(target).collect()]
             expected = database.execute("SELECT * FROM story").fetchall()
             assert sorted(found, key=repr) == sorted(expected, key=repr), statement
+
+
+def pairs(session: SparkSession, table: str) -> list[tuple[int, int]]:
+    return sorted(tuple(row) for row in session.sql(f"SELECT k, v FROM {table}").collect())
+
+
+def made(session: SparkSession, name: str, rows: str) -> str:
+    """A table (k, v) with these rows."""
+    table = make_table(session, f"{IN}.{name}")
+    session.sql(f"INSERT INTO {table} VALUES {rows}")
+    return table
+
+
+UPSERT = "ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+
+
+def test_stars_drop_no_column(session: SparkSession) -> None:
+    """Spark would; the statement is refused, or adds the column where it says so."""
+    table = made(session, "starred", "(1, 1), (2, 2)")
+    source = "(SELECT * FROM VALUES (2, 20, 'two'), (3, 30, 'three') AS s(k, v, note)) s"
+    with pytest.raises(AnalysisException, match=r"lacks columns .*: note. Add them with MERGE WITH SCHEMA"):
+        session.sql(f"MERGE INTO {table} t USING {source} {UPSERT}")
+    assert pairs(session, table) == [(1, 1), (2, 2)]
+    session.sql(f"MERGE WITH SCHEMA EVOLUTION INTO {table} t USING {source} {UPSERT}")
+    found = sorted(tuple(row) for row in session.sql(f"SELECT k, v, note FROM {table}").collect())
+    assert found == [(1, 1, None), (2, 20, "two"), (3, 30, "three")]
+
+
+def test_a_repeated_statement(session: SparkSession) -> None:
+    """By its key; the snapshot stays, too."""
+    table = made(session, "repeated", "(1, 1), (2, 2)")
+    session.conf.set("spark.colocation.write.idempotencyKey", "update-1")
+    first = session.sql(f"UPDATE {table} SET v = v + 1").collect()[0]
+    again = session.sql(f"UPDATE {table} SET v = v + 1").collect()[0]
+    assert (first["num_updated_rows"], again["num_updated_rows"]) == (2, 0)
+    assert first["snapshot_id"] == again["snapshot_id"]
+    assert pairs(session, table) == [(1, 2), (2, 3)]
+
+
+def test_a_source_is_read_once(session: SparkSession) -> None:
+    """Each of its rows either matches or is inserted, although it would have other rows if it were read again."""
+    table = made(session, "read_once", "(0, 0), (1000, 0), (2000, 0), (3000, 0), (4000, 0)")
+    source = "(SELECT id * 1000 + CAST(rand() * 2 AS BIGINT) AS k, id AS v FROM range(40))"
+    done = session.sql(f"MERGE INTO {table} t USING {source} s {UPSERT}").collect()[0]
+    assert done["num_updated_rows"] + done["num_inserted_rows"] == 40
+    assert len(pairs(session, table)) == 5 + done["num_inserted_rows"]
+
+
+def test_forms_of_merge(session: SparkSession) -> None:
+    """With common table expressions, by DataFrames, from the target itself, and on another column than the key."""
+    table = made(session, "forms", "(1, 1), (2, 2), (3, 3)")
+    several = "WITH u AS (SELECT 3 AS k, 33 AS v), s AS (SELECT * FROM u)"
+    session.sql(f"{several} MERGE INTO {table} t USING s {UPSERT}")
+    session.sql(f"WITH s AS (SELECT 2 AS k) DELETE FROM {table} WHERE k IN (SELECT k FROM s)")
+    assert pairs(session, table) == [(1, 1), (3, 33)]
+    frame = session.sql("SELECT 5L AS k, 5L AS v").alias("s")
+    frame.mergeInto(table, F.expr(f"{table}.k = s.k")).whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    session.sql(f"MERGE INTO {table} t USING (SELECT k + 2 AS k, v FROM {table}) s {UPSERT}")
+    assert pairs(session, table) == [(1, 1), (3, 1), (5, 33), (7, 5)]
+    session.sql(f"MERGE INTO {table} t USING (SELECT 33 AS v) s ON t.v = s.v WHEN MATCHED THEN DELETE")
+    assert pairs(session, table) == [(1, 1), (3, 1), (7, 5)]
+
+
+def test_a_change_is_explained(session: SparkSession) -> None:
+    """Both of its queries, without running them."""
+    table = made(session, "explained", "(1, 1), (2, 2)")
+    plan = session.sql(f"EXPLAIN MERGE INTO {table} t USING {table} s {UPSERT}").collect()[0][0]
+    assert "RowChangeCommand merge" in plan and "InPlaceRows" in plan and "Exchange" not in plan
+    assert pairs(session, table) == [(1, 1), (2, 2)]
+
+
+def test_files_without_a_changed_row_stay(session: SparkSession) -> None:
+    """A key opens one bucket."""
+    table = make_table(session, f"{IN}.kept")
+    session.sql(f"INSERT INTO {table} SELECT id, 0 FROM range(100)")
+    before = {row["path"] for row in session.sql(f"SELECT path FROM {table}.files").collect()}
+    done = session.sql(f"UPDATE {table} SET v = 1 WHERE k = 17").collect()[0]
+    after = {row["path"] for row in session.sql(f"SELECT path FROM {table}.files").collect()}
+    assert done["num_replaced_files"] == len(before - after) == len(after - before) == 1
+    assert session.sql(f"UPDATE {table} SET v = 1 WHERE k = 1000").collect()[0]["snapshot_id"] == done["snapshot_id"]

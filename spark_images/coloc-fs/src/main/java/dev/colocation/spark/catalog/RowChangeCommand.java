@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.command.ExplainCommand;
 import org.apache.spark.sql.execution.command.LeafRunnableCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.DataTypes;
@@ -52,11 +53,15 @@ public final class RowChangeCommand extends LogicalPlan implements LeafRunnableC
     return output;
   }
 
-  /** Shown by EXPLAIN: the queries that find the rows, and make the new files, as if all files had such rows. */
+  /** The statement's queries, shown by EXPLAIN. Spark also describes each statement that runs, which need not be planned twice. */
   @Override
   @SuppressWarnings({"rawtypes", "unchecked"}) // Scala's covariant Seq has no type in Java that fits both superclasses
   public Seq innerChildren() {
-    return FilesRelation.sequence(List.of());
+    boolean isExplained = StackWalker.getInstance().walk(
+        frames -> frames.anyMatch(frame -> frame.getClassName().equals(ExplainCommand.class.getName())));
+    return isExplained ? FilesRelation.sequence(
+        new RowChangeRun(org.apache.spark.sql.classic.SparkSession.active(), kind, target, statement).plans())
+        : FilesRelation.sequence(List.of());
   }
 
   @Override

@@ -9,6 +9,7 @@ import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change;
+import dev.colocation.spark.write.DistributeRows;
 import dev.colocation.spark.write.FileReplacement;
 import dev.colocation.spark.write.RowChange;
 import dev.colocation.spark.write.RowChange.ReadTablets;
@@ -39,6 +40,7 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -99,6 +101,23 @@ final class RowChangeRun {
     try (SourceOnce source = SourceOnce.of(session, statement.source().get(), keys, buckets())) {
       return run(transaction, key, statement.withSource(source.plan()), read(source, keys));
     }
+  }
+
+  /** The physical plans of the statement's queries, as if rows of all files changed: which rows change, and the new files. */
+  List<SparkPlan> plans() {
+    table.requireReadable();
+    RowChangeQueries queries = new RowChangeQueries(table.layout(), columns, statement);
+    List<DataFile> files = committed(target.target().begin());
+    List<SparkPlan> plans = new ArrayList<>();
+    if (changesRows(statement)) {
+      plans.add(planned(queries.changed(relation(files))));
+    }
+    plans.add(planned(DistributeRows.ofRowChange(together(branches(queries, statement, files, files)), target)));
+    return plans;
+  }
+
+  private SparkPlan planned(LogicalPlan query) {
+    return Dataset.ofRows(session, query).queryExecution().executedPlan();
   }
 
   private int buckets() {
@@ -173,31 +192,44 @@ final class RowChangeRun {
   private Counts run(Transaction transaction, Optional<CommitKey> key, RowStatement given, ReadTablets read) {
     RowChangeQueries queries = new RowChangeQueries(table.layout(), columns, given);
     List<DataFile> candidates = committed(transaction).stream().filter(read::contains).toList();
-    ChosenFiles candidate = relation(candidates);
-    boolean changesRows = !given.matched().isEmpty() || !given.notMatchedBySource().isEmpty();
-    TouchedFiles touched = changesRows && !candidates.isEmpty()
-        ? TouchedFiles.find(Dataset.ofRows(session, queries.changed(candidate)), given.takesOneMatchOnly()) : TouchedFiles.NONE;
+    TouchedFiles touched = changesRows(given) && !candidates.isEmpty()
+        ? TouchedFiles.find(Dataset.ofRows(session, queries.changed(relation(candidates))), given.takesOneMatchOnly()) : TouchedFiles.NONE;
     Map<String, DataFile> byPath = new LinkedHashMap<>();
     candidates.forEach(file -> byPath.put(SparkPath.fromPath(path(file)).urlEncoded(), file));
     List<DataFile> replaced = touched.files().stream().map(byPath::get).toList();
-    List<LogicalPlan> branches = new ArrayList<>();
-    if (!replaced.isEmpty()) {
-      ChosenFiles files = relation(replaced);
-      branches.add(queries.staying(files));
-      queries.moving(files).ifPresent(branches::add);
-    }
-    if (!given.notMatched().isEmpty()) {
-      branches.add(queries.inserted(candidate.plan()));
-    }
+    List<LogicalPlan> branches = branches(queries, given, replaced, candidates);
     if (branches.isEmpty()) {
       return new Counts(RowCounts.NONE, 0, table.snapshot().map(found -> found.id()).orElse(0L));
     }
     return write(branches, new Replaced(replaced, touched, read, key, !given.notMatched().isEmpty(), branches.size() == 1));
   }
 
+  private static boolean changesRows(RowStatement given) {
+    return !given.matched().isEmpty() || !given.notMatchedBySource().isEmpty();
+  }
+
+  /** The queries of new files: rows that stay and move, and those that are inserted. */
+  private List<LogicalPlan> branches(
+      RowChangeQueries queries, RowStatement given, List<DataFile> replaced, List<DataFile> candidates) {
+    List<LogicalPlan> branches = new ArrayList<>();
+    if (!replaced.isEmpty() && changesRows(given)) {
+      ChosenFiles files = relation(replaced);
+      branches.add(queries.staying(files));
+      queries.moving(files).ifPresent(branches::add);
+    }
+    if (!given.notMatched().isEmpty()) {
+      branches.add(queries.inserted(relation(candidates).plan()));
+    }
+    return branches;
+  }
+
+  private LogicalPlan together(List<LogicalPlan> branches) {
+    return branches.isEmpty() ? FilesRelation.nothing(columns)
+        : branches.size() == 1 ? branches.get(0) : new Union(FilesRelation.sequence(branches), false, false);
+  }
+
   private Counts write(List<LogicalPlan> branches, Replaced replaced) {
-    LogicalPlan query = branches.size() == 1
-        ? branches.get(0) : new Union(FilesRelation.sequence(branches), false, false);
+    LogicalPlan query = together(branches);
     Identifier name = Identifier.of(new String[] {table.object().namespace()}, table.object().name());
     String id = FileReplacement.Running.begin(replaced);
     try {

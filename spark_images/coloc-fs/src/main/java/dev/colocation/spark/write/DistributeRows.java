@@ -45,6 +45,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.Product;
+import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -187,13 +188,25 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
   }
 
-  /** Rows of a statement that replaces files are checked by it. Its rows that stay, move and come are branches of a union. */
   private static LogicalPlan distributed(LogicalPlan given, Writable table, WriteOptions options) {
-    if (given instanceof Union branches && options.replacement().isPresent()) {
+    return options.replacement().isPresent() ? replacing(given, table, options) : inOrder(withLengths(given, table), table, options);
+  }
+
+  /** The rows of an UPDATE, DELETE or MERGE as they are written. */
+  public static LogicalPlan ofRowChange(LogicalPlan query, Writable table) {
+    return replacing(query, table, options(Map$.MODULE$.<String, String>empty()));
+  }
+
+  /** Rows of a statement that replaces files are checked by it. Its rows that stay, move and come are branches of a union. */
+  private static LogicalPlan replacing(LogicalPlan given, Writable table, WriteOptions options) {
+    if (given instanceof Union branches) {
       List<LogicalPlan> children = CollectionConverters.asJava(branches.children());
-      return branches.withNewChildren(sequence(children.stream().map(child -> distributed(child, table, options)).toList()));
+      return branches.withNewChildren(sequence(children.stream().map(child -> inOrder(child, table, options)).toList()));
     }
-    LogicalPlan query = options.replacement().isPresent() ? given : withLengths(given, table);
+    return inOrder(given, table, options);
+  }
+
+  private static LogicalPlan inOrder(LogicalPlan query, Writable table, WriteOptions options) {
     TableLayout layout = table.layout();
     List<Attribute> output = CollectionConverters.asJava(query.output());
     // A stream's rows are matched when the write begins, and refused there with the reason.
