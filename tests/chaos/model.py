@@ -7,7 +7,7 @@ what it saw closes the branches that it contradicts. As in Jepsen, nothing is fo
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from .rows import Content, cells
+from .rows import SHIFT, Content, cells, is_changed
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Write:
     """A change of a table's rows.
 
     Attributes:
-        name: ``create``, ``append``, ``overwrite``, ``overwrite-partitions``, ``drop-partitions``, ``drop`` or
-            ``recover``; with any other (``compact``, ``move``, …) rows stay as they are.
+        name: ``create``, ``append``, ``overwrite``, ``overwrite-partitions``, ``drop-partitions``, ``update``,
+            ``delete``, ``merge``, ``drop`` or ``recover``; with any other (``compact``, …) rows stay as they are.
         table: its name.
         parts: partitions that it touches.
         batch: of the rows that it brings.
@@ -59,11 +59,15 @@ def apply(write: Write, before: Branch) -> Branch:
 def _changed(write: Write, content: Content) -> Content:
     new = cells(write.parts, write.batch)
     untouched = frozenset(cell for cell in content if cell[0] not in write.parts)
+    left = frozenset(cell for cell in content if not is_changed(cell, write.parts, write.batch))
     changes: dict[str, Callable[[], Content]] = {
         "append": lambda: content | new,
         "overwrite": lambda: new,
         "overwrite-partitions": lambda: untouched | new,
         "drop-partitions": lambda: untouched,
+        "update": lambda: left | frozenset((part, batch + SHIFT) for part, batch in content - left),
+        "delete": lambda: left,
+        "merge": lambda: left | new,
     }
     return changes.get(write.name, lambda: content)()
 

@@ -12,7 +12,8 @@ from .fault_kinds import KINDS, FaultKind
 
 LANES = 2
 WORK: dict[str, float] = {
-    "append": 5, "overwrite": 1.5, "overwrite-partitions": 2, "drop-partitions": 1, "compact": 1.5, "drop": 1,
+    "append": 5, "overwrite": 1.5, "overwrite-partitions": 2, "drop-partitions": 1, "merge": 2.5, "update": 1.5,
+    "delete": 1, "compact": 1.5, "drop": 1,
     "recover": 2, "create": 1, "move": 1.5, "replicas": 1, "columns": 0.7, "drain": 0.7, "undrain": 1.5, "submit": 0.3,
     "burst": 0.5,
 }  # fmt: skip

@@ -36,6 +36,33 @@ def select_rows(parts: Iterable[int], batch: int, more_columns: Iterable[str] = 
     return f"SELECT {_expressions('STRING')}{more} FROM {_cells_in_spark(numbers, batch)}"
 
 
+SHIFT = KEYS * 1000
+"""What an update adds to a batch: keys and values stay as they are."""
+
+
+def is_changed(cell: Cell, parts: Iterable[int], batch: int) -> bool:
+    """Whether an update, delete or merge of this batch changes or removes a cell's rows: half of those of its parts."""
+    return cell[0] in parts and cell[1] % 2 == batch % 2
+
+
+def change_of_rows(name: str, parts: Iterable[int], batch: int, source: str = "") -> str:
+    """SQL of an ``update``, ``delete`` or ``merge``, in which ``{t}`` stands for the table. ``source``: of a merge, the
+    batch's rows.
+    """
+    numbers = ", ".join(map(str, sorted(set(parts))))
+    changed = f"t.part IN ({numbers}) AND t.batch % 2 = {batch % 2}"
+    names = [column for column, _ in COLUMNS]
+    return {
+        "update": f"UPDATE {{t}} AS t SET batch = batch + {SHIFT}, "
+        f"note = concat('b', CAST(batch + {SHIFT} AS STRING), substring(note, instr(note, '-'))) WHERE {changed}",
+        "delete": f"DELETE FROM {{t}} AS t WHERE {changed}",
+        "merge": f"MERGE INTO {{t}} AS t USING ({source}) AS s "
+        "ON t.key = s.key AND t.part = s.part AND t.batch = s.batch "
+        f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{one}' for one in names)}) "
+        f"WHEN NOT MATCHED BY SOURCE AND {changed} THEN DELETE",
+    }[name]
+
+
 def _cells_in_spark(parts: str, batch: int) -> str:
     ids = f"SELECT id AS i, CAST({batch} AS BIGINT) AS batch FROM range({ROWS_PER_PART})"
     return f"({ids}) LATERAL VIEW explode(array({parts})) p AS part"
@@ -77,7 +104,7 @@ class Oracle:
         """The query's rows, sorted, over tables with these contents."""
         key = (query, contents)
         if key not in self._known:
-            sources = [f"({_select_in_duckdb(content)})" for content in contents]
+            sources = [f"({rows_of(content)})" for content in contents]
             self._known[key] = as_rows(self._connection.execute(QUERIES[query].format(*sources)).fetchall())
         return self._known[key]
 
@@ -94,8 +121,8 @@ def as_rows(rows: Iterable[Iterable[Any]]) -> tuple[Row, ...]:
     return tuple(sorted(plain, key=repr))
 
 
-def _select_in_duckdb(content: Content) -> str:
-    """The rows of a content; an empty one has the columns all the same."""
+def rows_of(content: Content) -> str:
+    """DuckDB's SELECT of a content's rows; an empty one has the columns all the same."""
     values = ", ".join(f"({part}, {batch})" for part, batch in sorted(content)) or "(0, 0)"
     only = "" if content else " WHERE false"
     source = f"(SELECT range AS i FROM range({ROWS_PER_PART})) CROSS JOIN (VALUES {values}) c(part, batch)"

@@ -14,7 +14,8 @@ from .model import Branch, Write, apply
 from .rows import Content, oracle
 
 WRITES = (
-    *["append"] * 5, *["overwrite-partitions"] * 2, "overwrite", "drop-partitions", "compact", "drop", "recover",
+    *["append"] * 5, *["overwrite-partitions"] * 2, "overwrite", "drop-partitions", "merge", "update", "delete",
+    "compact", "drop", "recover",
     "recover",
 )  # fmt: skip
 SEEDS = range(60)

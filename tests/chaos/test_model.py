@@ -3,7 +3,7 @@
 import pytest
 
 from .model import Branch, TableModel, Write
-from .rows import Content, cells
+from .rows import SHIFT, Content, cells
 
 ONE, TWO, THREE = cells([0, 1], 1), cells([1, 2], 2), cells([1], 3)
 
@@ -28,6 +28,10 @@ def append(content: Content, batch: int) -> Write:
         pytest.param(Write("overwrite", "t", (1, 2), 2), TWO, id="overwrite"),
         pytest.param(Write("overwrite-partitions", "t", (1, 2), 2), cells([0], 1) | TWO, id="overwrite-partitions"),
         pytest.param(Write("drop-partitions", "t", (1,)), cells([0], 1), id="drop-partitions"),
+        pytest.param(Write("update", "t", (1, 2), 3), cells([0], 1) | cells([1], 1 + SHIFT), id="update"),
+        pytest.param(Write("update", "t", (1, 2), 2), ONE, id="update of no row"),
+        pytest.param(Write("delete", "t", (1, 2), 3), cells([0], 1), id="delete"),
+        pytest.param(Write("merge", "t", (1, 2), 3), cells([0], 1) | cells([1, 2], 3), id="merge"),
         pytest.param(Write("compact", "t"), ONE, id="compact"),
         pytest.param(Write("drop", "t"), None, id="drop"),
     ],

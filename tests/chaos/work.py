@@ -1,4 +1,4 @@
-"""What users do: loads, compactions, drops and recoveries, new tables and groups, moves, replicas, columns, drains.
+"""What users do: loads, changes of rows, drops and recoveries, new tables and groups, moves, replicas, columns, drains.
 
 Each step ends within its bound, and its outcome is in the history: done, refused, or unknown. A command that fails has
 ``fail`` only where it is certain that nothing will come of it.
@@ -23,7 +23,7 @@ from .doubts import Doubts
 from .fault_kinds import error_name, said_by
 from .history import FAIL, INFO, OK, History
 from .plan import Step
-from .rows import CONTENT, PARTS, select_rows
+from .rows import CONTENT, PARTS, change_of_rows, select_rows
 from .session import NoAnswer, Session, SessionError
 
 LOAD_SECONDS = 240
@@ -164,6 +164,28 @@ class Work:
             way = random.choice(DROP_WAYS)
             number = self.history.invoke("work", "drop-partitions", table=table, parts=parts, way=way)
             self._ask("drop-partitions", number, do=way, table=table, parts=parts)
+
+    def _update(self, random: Random) -> None:
+        self._change_rows("update", random)
+
+    def _delete(self, random: Random) -> None:
+        self._change_rows("delete", random)
+
+    def _merge(self, random: Random) -> None:
+        self._change_rows("merge", random)
+
+    def _change_rows(self, name: str, random: Random) -> None:
+        """A statement that changes single rows, with a key, so that one whose outcome is unknown is repeated."""
+        if not self.tables:
+            return
+        table, parts = random.choice(self.tables), sorted(random.sample(range(PARTS), random.randint(1, PARTS)))
+        with self._lock:
+            self._batch += 1
+            batch = self._batch
+        number = self.history.invoke("work", name, table=table, parts=parts, batch=batch)
+        statement = change_of_rows(name, parts, batch, select_rows(parts, batch))
+        key = f"{table}-{batch}"
+        self._ask(name, number, do="change", table=table, statement=statement, key=key, attempts=ATTEMPTS)
 
     def _compact(self, random: Random) -> None:
         if self.tables:

@@ -66,6 +66,13 @@ class Session:
         spark.sql(f"{verb} {target} BY NAME {select}")
         return {}
 
+    def change(self, table: str, statement: str, key: str) -> dict[str, Any]:
+        """An UPDATE, DELETE or MERGE, once however often it is asked for."""
+        spark = self._spark.newSession()
+        spark.conf.set("spark.colocation.write.idempotencyKey", key)
+        target = f"{CATALOG}.`{self._namespace}`.`{table}`"
+        return spark.sql(statement.replace("{t}", target)).collect()[0].asDict()
+
     def _rows(self, table: str, select: str) -> DataFrame:
         """Columns that were added to the table since are NULL."""
         rows = self._spark.sql(select)
