@@ -135,6 +135,8 @@ def test_where_a_stream_begins(reader: Reader, session: SparkSession, tmp_path: 
 
 CHANGES = {
     "overwrite": lambda reader: reader.session.sql(f"INSERT OVERWRITE {reader.table} VALUES (9, 9)"),
+    "update": lambda reader: reader.session.sql(f"UPDATE {reader.table} SET p = 7 WHERE k = 1"),
+    "delete": lambda reader: reader.session.sql(f"DELETE FROM {reader.table} WHERE k = 1"),
     "drop-partitions": lambda reader: drop_partitions(
         reader.session, reader.table.rpartition(".")[2], [{"p": 1}], namespace=NAMESPACE, catalog=CATALOG
     ),
@@ -157,6 +159,18 @@ def test_commits_that_are_no_appends(change: str, reader: Reader) -> None:
         reader.read()
     assert [row for batch in reader.batches for row in batch] == [3]
     assert reader.read(skipChangeCommits="true") == [4]
+
+
+def test_a_merge_that_only_inserts_is_an_append(reader: Reader) -> None:
+    """It removes no file; one that also updates is no append."""
+    append(reader, 1)
+    merge = f"""MERGE INTO {reader.table} t USING (SELECT * FROM VALUES (1, 9), (2, 0) AS v(k, p)) s ON t.k = s.k
+        {{}} WHEN NOT MATCHED THEN INSERT *"""
+    reader.session.sql(merge.format(""))
+    assert reader.read() == [1, 2]
+    reader.session.sql(merge.format("WHEN MATCHED THEN UPDATE SET *"))
+    with pytest.raises(StreamingQueryException, match=r"NotAnAppend: snapshot 3 .*merge.*skipChangeCommits"):
+        reader.read()
 
 
 def test_rows_whose_snapshots_are_gone(reader: Reader, session: SparkSession) -> None:
