@@ -5,9 +5,10 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.conftest import MAP
+from tests.spark.catalog_server import load
+from tests.spark.conftest import MAP, add_table
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.sorted_tables import IN_ORDER, MERGED, both_answers, load_events, opened
+from tests.spark.sorted_tables import EVENTS, IN_ORDER, MERGED, TRUST, both_answers, load_events, opened
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -15,7 +16,10 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
-    return load_events(application, agents)
+    catalog = load_events(application, agents)
+    add_table(catalog, "timed", application.sql(EVENTS.format(first=0, last=300)), ["k"], sorted_by=("k", "n"))
+    load(application.sql(EVENTS.format(first=300, last=600)), "timed", catalog=catalog)
+    return catalog
 
 
 @pytest.fixture(
@@ -60,6 +64,43 @@ def test_three_tables_are_joined_in_one_order(session: SparkSession) -> None:
         "JOIN daily c ON c.day = a.day AND c.k = a.k WHERE a.n < 200 AND b.n < 300")  # fmt: skip
     assert found == expected and found
     assert plan.count(IN_ORDER) == 3 and "Sort [" not in plan
+
+
+@pytest.mark.parametrize(("join", "side"), [
+    pytest.param("timed t JOIN appended o", "left", id="inner"),
+    pytest.param("timed t LEFT JOIN appended o", "left", id="left"),
+    pytest.param("timed t LEFT SEMI JOIN appended o", "left", id="semi"),
+    pytest.param("timed t LEFT ANTI JOIN appended o", "left", id="anti"),
+    pytest.param("appended o RIGHT JOIN timed t", "right", id="right"),
+])  # fmt: skip
+@pytest.mark.parametrize("hint", ["MERGE", "SHUFFLE_HASH"])
+def test_a_join_keeps_the_order_of_the_side_whose_rows_it_streams(
+    session: SparkSession, join: str, side: str, hint: str
+) -> None:
+    """Its result comes in all of that side's order, of which the key is only the first column; nothing is sorted."""
+    joined = f"SELECT /*+ {hint}(o) */ t.k, t.n FROM {join} ON t.k = o.k AND o.n % 3 < 2"
+    statement = f"SELECT k, n, spark_partition_id() AS task FROM ({joined} SORT BY k, n)"
+    plan, found, expected = both_answers(session, statement)
+    assert found == expected and found
+    assert MERGED in plan and "Exchange" not in plan and "Sort [" not in plan
+    session.conf.set(TRUST, "true")
+    tasks: dict[int, list[tuple[int, int]]] = {}
+    for k, n, task in session.sql(statement).collect():
+        tasks.setdefault(task, []).append((-1 if k is None else k, n))
+    assert all(rows == sorted(rows) for rows in tasks.values())
+
+
+@pytest.mark.parametrize("joined", [
+    pytest.param("timed t FULL JOIN appended o ON t.k = o.k", id="rows of both sides are kept"),
+    pytest.param("appended o LEFT JOIN timed t ON t.k = o.k", id="the other side is streamed"),
+    pytest.param("timed t JOIN timed o ON t.k = o.k AND t.n = o.n", id="by more columns than are wanted"),
+])  # fmt: skip
+def test_the_results_of_other_joins_are_sorted(session: SparkSession, joined: str) -> None:
+    """Spark's sort stays where the order that is wanted is not that of the streamed side."""
+    sorted_rows = f"SELECT /*+ MERGE(o) */ t.k, t.n FROM {joined} SORT BY n, k"
+    statement = f"SELECT k, n, spark_partition_id() AS task FROM ({sorted_rows})"
+    plan, found, expected = both_answers(session, statement)
+    assert found == expected and "Sort [" in plan
 
 
 def test_a_window_by_the_sort_columns_needs_no_sort(session: SparkSession) -> None:

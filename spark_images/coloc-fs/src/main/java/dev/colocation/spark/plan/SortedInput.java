@@ -4,16 +4,24 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.BiFunction;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.FullOuter$;
+import org.apache.spark.sql.catalyst.plans.InnerLike;
+import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
+import org.apache.spark.sql.execution.joins.ShuffledHashJoinExec;
+import org.apache.spark.sql.execution.joins.SortMergeJoinExec;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -61,8 +69,18 @@ final class SortedInput {
           .flatMap(below -> sorted(project.child(), below, finder))
           .map(child -> withChildren(project, List.of(child)));
     }
+    if (plan instanceof SortExec sort && !sort.global()) {
+      return sorted(sort.child(), columns, finder);
+    }
     if (plan instanceof BroadcastHashJoinExec join && !join.joinType().equals(FullOuter$.MODULE$)) {
-      return sortedByStreamedSide(join, columns, finder);
+      return sortedBySide(join, join.left() == join.streamedPlan(), columns, finder);
+    }
+    if (plan instanceof ShuffledHashJoinExec join && keepsAll(join.joinType(), join.left() == join.streamedPlan())) {
+      return sortedBySide(join, join.left() == join.streamedPlan(), columns, finder);
+    }
+    if (plan instanceof SortMergeJoinExec join && !join.joinType().equals(FullOuter$.MODULE$)) {
+      return sortedBySide(join, !join.joinType().equals(RightOuter$.MODULE$), columns, finder)
+          .filter(SortedInput::hasRequiredOrder);
     }
     return Optional.empty();
   }
@@ -79,15 +97,30 @@ final class SortedInput {
     return order.merging() ? new ProjectExec(CollectionConverters.asScala(all).toSeq(), sorted) : sorted;
   }
 
-  /** A broadcast join looks up one row of its streamed side after the other, so that side's order is the join's. */
-  private static Optional<SparkPlan> sortedByStreamedSide(
-      BroadcastHashJoinExec join, List<AttributeReference> columns, Finder finder) {
-    SparkPlan streamed = join.streamedPlan();
-    if (!columns.stream().allMatch(streamed.outputSet()::contains)) {
+  /** A join takes one row of its streamed side after the other, so that side's order is the join's, whatever it finds for a row. */
+  private static Optional<SparkPlan> sortedBySide(
+      SparkPlan join, boolean isLeft, List<AttributeReference> columns, Finder finder) {
+    List<SparkPlan> sides = new ArrayList<>(CollectionConverters.asJava(join.children()));
+    int streamed = isLeft ? 0 : 1;
+    if (!columns.stream().allMatch(sides.get(streamed).outputSet()::contains)) {
       return Optional.empty();
     }
-    return sorted(streamed, columns, finder).map(child ->
-        withChildren(join, join.left() == streamed ? List.of(child, join.right()) : List.of(join.left(), child)));
+    return sorted(sides.get(streamed), columns, finder).map(child -> {
+      sides.set(streamed, child);
+      return withChildren(join, sides);
+    });
+  }
+
+  /** Whether no row of the side that is not streamed is added at the end. */
+  private static boolean keepsAll(JoinType type, boolean streamsLeft) {
+    boolean keepsRight = type.equals(FullOuter$.MODULE$) || type.equals(RightOuter$.MODULE$);
+    return type instanceof InnerLike || (streamsLeft ? !keepsRight : type.equals(RightOuter$.MODULE$));
+  }
+
+  /** A merge join needs its sides in the order of its keys, with which the wanted order has to begin. */
+  private static boolean hasRequiredOrder(SparkPlan join) {
+    return IntStream.range(0, join.children().size()).allMatch(side -> SortOrder.orderingSatisfies(
+        join.children().apply(side).outputOrdering(), join.requiredChildOrdering().apply(side)));
   }
 
   /** The columns below a projection that stand behind its columns. */
