@@ -84,6 +84,60 @@ def test_large_buckets_are_compacted_once(session: SparkSession, tables: Cluster
     assert session.table(table).count() == 40_000
 
 
+def write_plan(session: SparkSession) -> str:
+    """The plan that the last write has executed."""
+    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    executions = session._jsparkSession.sharedState().statusStore().executionsList()
+    plans = (executions.apply(index).physicalPlanDescription() for index in reversed(range(executions.size())))
+    return next(plan for plan in plans if "AppendData" in plan).split("== Initial Plan ==")[0]
+
+
+def keys_in_files(session: SparkSession, table: str, column: str) -> list[list[int]]:
+    """A column's values as each file has them."""
+    files = f"SELECT {column} AS value, INPUT_FILE_NAME() AS file FROM {table}"
+    return [row[0] for row in session.sql(f"SELECT COLLECT_LIST(value) FROM ({files}) GROUP BY file").collect()]
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_a_compaction_merges_sorted_files(session: SparkSession, tables: ClusterTables, adaptive: str) -> None:
+    """Each bucket's files are read side by side and written as they come, one partition after the other."""
+    session.conf.set("spark.sql.adaptive.enabled", adaptive)
+    session.conf.set("spark.sql.ui.explainMode", "simple")
+    table = f"{IN}.merged_{adaptive}"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, n BIGINT, p STRING, d DATE) PARTITIONED BY (p, d) "
+                "CLUSTERED BY (k) SORTED BY (k, n) INTO 6 BUCKETS TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
+    rows = session.range(900).selectExpr(
+        "(id * 37) % 300 AS k", "id AS n", "IF(id % 3 = 0, NULL, STRING(id % 3)) AS p",
+        "DATE '2026-01-01' + CAST(id % 2 AS INT) AS d")  # fmt: skip
+    for part in range(3):
+        rows.where(f"n % 9 BETWEEN {part * 3} AND {part * 3 + 2}").writeTo(table).append()
+    done = call(session, "compact", f"table => '{table}'")
+    plan = write_plan(session)
+    assert "Exchange" not in plan and "Sort [" not in plan and "files merged" in plan
+    assert done["rows"] == 900 and sorted_rows(session.table(table)) == sorted_rows(rows)
+    orders = keys_in_files(session, table, "k * 1000 + n")
+    assert len(orders) == done["files_after"] and all(order == sorted(order) for order in orders)
+
+
+def test_a_bucket_of_many_files_is_sorted_where_it_is(session: SparkSession, tables: ClusterTables) -> None:
+    """More files than can be read side by side are sorted in their task, without a shuffle; other buckets merge."""
+    session.conf.set("spark.sql.ui.explainMode", "simple")
+    table = make_table(session, f"{IN}.crowded", "k BIGINT, p STRING", "PARTITIONED BY (p)")
+    many = session.range(0, 70_000, numPartitions=70).selectExpr("id AS k", "'many' AS p")
+    many.writeTo(table).option("target-file-size", "1").append()
+    few = session.range(1000).selectExpr("id AS k", "'few' AS p")
+    for _ in range(2):
+        few.writeTo(table).append()
+    counted = f"SELECT max(files) FROM (SELECT count(*) AS files FROM {table}.files GROUP BY bucket, partition['p'])"
+    assert session.sql(counted).first()[0] == 70
+    done = call(session, "compact", f"table => '{table}'")
+    plan = write_plan(session)
+    assert "Exchange" not in plan and "files merged" in plan and len(re.findall(r"\bSort \[", plan)) == 1
+    assert (done["rows"], session.sql(counted).first()[0]) == (72_000, 1)
+    assert sorted_rows(session.table(table)) == sorted_rows(many.union(few).union(few))
+    assert all(keys == sorted(keys) for keys in keys_in_files(session, table, "k"))
+
+
 @pytest.mark.parametrize(("kind", "values", "given"), [
     pytest.param("INT", "CAST(id % 2 AS INT)", "01", id="int"),
     pytest.param("DECIMAL(5,2)", "CAST(id % 2 AS DECIMAL(5,2))", "1.0", id="decimal"),

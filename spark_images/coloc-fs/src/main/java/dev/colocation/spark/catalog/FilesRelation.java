@@ -179,13 +179,14 @@ final class FilesRelation {
         + "; start the stream again, with its checkpoint").unchecked();
   }
 
-  /** The rows of some files, with the table's present names of columns; without its buckets, since files are read one by one. */
+  /** The rows of some files, with the table's present names of columns. */
   static LogicalPlan some(LoadedTable table, List<Path> paths) {
     table.requireReadable();
     StructType schema = storedSchema(table);
     int partitions = table.layout().partitionedBy().size();
     HadoopFsRelation some = relation(
-        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions), Option.empty());
+        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions),
+        bucketSpec(table));
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(some, PlannedTable.of(table, schema));
     List<Manifest.Column> columns =
         table.layout().partitionsLast().toList();

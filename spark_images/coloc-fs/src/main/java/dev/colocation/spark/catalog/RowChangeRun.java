@@ -66,13 +66,19 @@ final class RowChangeRun {
   record Counts(RowCounts rows, long replacedFiles, long snapshotId) {}
 
   RowChangeRun(SparkSession given, RowChange.Kind kind, DataSourceV2Relation relation, RowStatement statement) {
-    session = given.cloneSession();
-    SETTINGS.forEach(session.sessionState().conf()::setConfString);
+    session = newSession(given);
     this.kind = kind;
     target = (ColocationTable) relation.table();
     table = target.loaded();
     columns = withLengths(CollectionConverters.asJava(relation.output()));
     this.statement = statement.atOneTime(relation);
+  }
+
+  /** A session whose writes leave rows where they are. */
+  static SparkSession newSession(SparkSession given) {
+    SparkSession session = given.cloneSession();
+    SETTINGS.forEach(session.sessionState().conf()::setConfString);
+    return session;
   }
 
   /** With the lengths of texts, which Spark pads where files do not. */

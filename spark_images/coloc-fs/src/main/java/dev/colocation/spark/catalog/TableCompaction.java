@@ -2,7 +2,7 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
-import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.plan.MergeMemory;
 import dev.colocation.spark.write.Compaction;
 import dev.colocation.spark.write.FileReplacement;
 import dev.colocation.spark.write.Transaction;
@@ -10,15 +10,19 @@ import dev.colocation.spark.write.WriteOptions;
 import dev.colocation.spark.write.WriteResult;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 /**
- * Merges small files of a bucket and partition into one sorted file, without changing rows. It reads only files of buckets with
- * too many, each in a task on a node that has it, and writes their rows like those of any other query.
+ * Merges the sorted files of a bucket and partition into one, without changing rows. It reads only files of buckets with too many.
+ * The tasks of a bucket's files are its own, on a node that has them: rows are not shuffled, and not sorted either, unless a bucket
+ * has more files than can be read side by side.
  *
  * <p>Loads may go on meanwhile: appended files stay next to the merged ones; after an overwrite of the files that it read, the
  * compaction fails.
@@ -59,21 +63,23 @@ final class TableCompaction {
     return result(crowded, WriteResult.find(id).orElseThrow());
   }
 
-  private Dataset<Row> rows(LoadedTable table, Compaction crowded) {
-    List<Path> paths = crowded.files().stream().map(DataFile::path)
-        .map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).toList();
-    return Dataset.ofRows(session(table), FilesRelation.some(table, paths));
+  /** A branch of buckets whose files are merged, and one of buckets that have too many files for that and are sorted. */
+  private static Dataset<Row> rows(LoadedTable table, Compaction crowded) {
+    SparkSession session = RowChangeRun.newSession(SparkSession.active());
+    // Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked.
+    session.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
+    long mostBytes = MergeMemory.mostBytes(session.sparkContext().getConf());
+    Map<Boolean, List<DataFile>> byMerge = crowded.tablets().stream().collect(Collectors.partitioningBy(
+        files -> MergeMemory.fits(files.size(), files.stream().mapToLong(file -> MergeMemory.heldBytes(file.bytes())).sum(), mostBytes),
+        Collectors.flatMapping(List::stream, Collectors.toList())));
+    List<LogicalPlan> branches = byMerge.values().stream().filter(files -> !files.isEmpty())
+        .map(files -> FilesRelation.some(table, paths(table, files))).toList();
+    return Dataset.ofRows(
+        session, branches.size() == 1 ? branches.get(0) : new Union(FilesRelation.sequence(branches), false, false));
   }
 
-  /** Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked. */
-  private static SparkSession session(LoadedTable table) {
-    SparkSession session = SparkSession.active();
-    if (table.layout().columns().stream().noneMatch(column -> Types.hasLength(column.type()))) {
-      return session;
-    }
-    SparkSession unchecked = session.cloneSession();
-    unchecked.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
-    return unchecked;
+  private static List<Path> paths(LoadedTable table, List<DataFile> files) {
+    return files.stream().map(DataFile::path).map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).toList();
   }
 
   private static Compaction.Result result(Compaction crowded, WriteResult done) {

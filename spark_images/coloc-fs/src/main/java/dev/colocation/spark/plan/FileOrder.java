@@ -18,7 +18,6 @@ import java.util.Set;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.SparkConf;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -54,9 +53,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param together how many files of the same leading values a bucket has at most
  */
 record FileOrder(List<Integer> leading, List<AttributeReference> merged, long together) {
-  /** So many files are read side by side at most; each holds its columns of one row group in memory. */
-  static final int MAX_MERGED_FILES = 64;
-
   /** Types whose order is the same on disk and in a query. No fractions: a query may have to normalise -0.0 and NaN. */
   private static final Set<DataType> ORDERED_TYPES = Set.of(
       BooleanType$.MODULE$, ByteType$.MODULE$, ShortType$.MODULE$, IntegerType$.MODULE$, LongType$.MODULE$,
@@ -110,8 +106,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
     }
     StructType partitionSchema = scan.relation().partitionSchema();
     Map<List<Object>, long[]> sets = new HashMap<>();
-    SparkConf conf = scan.session().sparkContext().getConf();
-    long mostBytes = MergeMemory.mostBytes(conf::get, Runtime.getRuntime().availableProcessors());
+    long mostBytes = MergeMemory.mostBytes(scan.session().sparkContext().getConf());
     long together = 1;
     for (PartitionedFile file : scan.selectedPartitions().toPartitionArray()) {
       Option<Object> bucket = BucketingUtils.getBucketId(file.toPath().getName());
@@ -124,7 +119,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
       set[0]++;
       set[1] += MergeMemory.heldBytes(file.length());
       together = Math.max(together, set[0]);
-      if (set[0] > MAX_MERGED_FILES || set[0] > 1 && set[1] > mostBytes) {
+      if (!MergeMemory.fits(set[0], set[1], mostBytes)) {
         return Optional.empty();
       }
     }

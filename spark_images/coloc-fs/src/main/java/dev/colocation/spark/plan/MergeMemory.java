@@ -4,10 +4,13 @@ import dev.colocation.spark.fs.Manifest;
 import java.util.function.BinaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.spark.SparkConf;
 import org.apache.spark.network.util.JavaUtils;
 
 /** How much a task may merge. A reader holds up to a row group of its columns in memory, which no memory manager counts. */
 public final class MergeMemory {
+  /** So many files are read side by side at most. */
+  private static final int MOST_FILES = 64;
   private static final long MOST_BYTES = 512L << 20;
   /** Of a task's memory: a join has two sides, and Spark's own operators have the larger half. */
   private static final int SHARE = 10;
@@ -32,6 +35,21 @@ public final class MergeMemory {
     int cores = isLocal ? threads(local.group(1), processors) : Integer.parseInt(conf.apply("spark.executor.cores", "1"));
     int tasks = Math.max(1, cores / Math.max(1, Integer.parseInt(conf.apply("spark.task.cpus", "1"))));
     return Math.min(MOST_BYTES, (JavaUtils.byteStringAsMb(memory) << 20) / SHARE / tasks);
+  }
+
+  /** The same for this application. */
+  public static long mostBytes(SparkConf conf) {
+    return mostBytes(conf::get, Runtime.getRuntime().availableProcessors());
+  }
+
+  /**
+   * Whether files are read side by side; a single one always is.
+   *
+   * @param heldBytes of all files together, see {@link #heldBytes}
+   * @param mostBytes see {@link #mostBytes}
+   */
+  public static boolean fits(long files, long heldBytes, long mostBytes) {
+    return files <= 1 || files <= MOST_FILES && heldBytes <= mostBytes;
   }
 
   /** What a reader holds of a file at most: one row group, or all of a smaller file. */

@@ -46,6 +46,11 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
     return new Compaction(chosen.stream().filter(file -> sizes.get(Unit.of(file)) > mostFiles).toList());
   }
 
+  /** The files by bucket and partition. */
+  public List<List<DataFile>> tablets() {
+    return List.copyOf(files.stream().collect(Collectors.groupingBy(Unit::of)).values());
+  }
+
   public boolean isEmpty() {
     return files.isEmpty();
   }

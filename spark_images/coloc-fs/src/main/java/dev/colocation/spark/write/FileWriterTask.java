@@ -25,7 +25,6 @@ import java.util.OptionalInt;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.parquet.hadoop.ParquetWriter;
-import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -334,8 +333,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
     /** Bytes that the open files of a task may hold in memory. */
     long openBytes() {
-      SparkConf conf = SparkEnv.get().conf();
-      return MergeMemory.mostBytes(conf::get, Runtime.getRuntime().availableProcessors());
+      return MergeMemory.mostBytes(SparkEnv.get().conf());
     }
 
     @Override

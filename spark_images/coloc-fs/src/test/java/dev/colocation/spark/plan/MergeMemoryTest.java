@@ -36,4 +36,11 @@ final class MergeMemoryTest {
   void aReaderHoldsOneRowGroup(long fileMebibytes, long heldMebibytes) {
     assertEquals(heldMebibytes << 20, MergeMemory.heldBytes(fileMebibytes << 20));
   }
+
+  /** Sixty-four files within the memory; a single one, however large. */
+  @ParameterizedTest
+  @CsvSource({"1, 900, true", "2, 100, true", "2, 101, false", "64, 100, true", "65, 1, false"})
+  void filesAreMergedWithinBounds(long files, long heldBytes, boolean fits) {
+    assertEquals(fits, MergeMemory.fits(files, heldBytes, 100));
+  }
 }
