@@ -3,7 +3,7 @@ PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
 .PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
-        clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
+        clean test-spark-versions docs crds lock bench-join bench-load bench-merge bench-planner bench-control-plane bench-clone bench-agent \
         simulate chaos release release-check changelog krew
 
 help:  ## this list
@@ -99,6 +99,9 @@ bench-join: wheel  ## build/bench/join.json, join.png: joins compared with their
 
 bench-load: setup  ## build/bench/load.json: loads compared with Spark's own bucketed tables, on loopback; 15 minutes
 	@$(PYTHON) -m benchmarks.load
+
+bench-merge: setup  ## build/bench/merge.json: changes of rows compared with Iceberg and Delta, on loopback; 20 minutes
+	@$(PYTHON) -m benchmarks.merge
 
 bench-planner: setup  ## build/bench/planner.json
 	@$(PYTHON) benchmarks/planner.py

@@ -43,9 +43,11 @@ class ClusterTables:
         self._agents = agents
         self._kubectl("create", "namespace", namespace)
 
-    def add_group(self, name: str, key: list[str], buckets: tuple[tuple[str, ...], ...]) -> None:
+    def add_group(
+        self, name: str, key: list[str], buckets: tuple[tuple[str, ...], ...], replicas: int = 2
+    ) -> None:
         """A stable group with this map, and its ConfigMap."""
-        spec = {"bucketKey": key, "buckets": len(buckets), "replicas": 2}
+        spec = {"bucketKey": key, "buckets": len(buckets), "replicas": replicas}
         self.make("ColocationGroup", name, spec)
         self.change("cg", name, **STABLE, backendsPerBucketSeq=buckets)
         agents = f"--from-literal=agents.json={json.dumps(self._agents.urls)}"
