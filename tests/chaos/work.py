@@ -200,8 +200,8 @@ class Work:
         """
         if not self.tables:
             return
-        with ThreadPoolExecutor(1) as beside:
-            asked = beside.submit(self.ask_long, self.tables[0])
+        with ThreadPoolExecutor(1) as other:
+            asked = other.submit(self.ask_long, self.tables[0])
             for number in range(BURST_COMMITS):
                 self.load("overwrite-partitions", self.tables[0], [number % PARTS])
             asked.result()

@@ -82,7 +82,7 @@ UPSERT = "ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSE
 
 
 def test_stars_drop_no_column(session: SparkSession) -> None:
-    """Spark would; the statement is refused, or adds the column where it says so."""
+    """Spark would; the statement is refused, or adds the column where it asks for that."""
     table = made(session, "starred", "(1, 1), (2, 2)")
     source = "(SELECT * FROM VALUES (2, 20, 'two'), (3, 30, 'three') AS s(k, v, note)) s"
     with pytest.raises(AnalysisException, match=r"lacks columns .*: note. Add them with MERGE WITH SCHEMA"):

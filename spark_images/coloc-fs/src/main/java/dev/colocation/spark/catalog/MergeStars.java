@@ -29,7 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * {@code UPDATE SET *} and {@code INSERT *} of a MERGE, of which Spark drops the source's columns that the target lacks: they are
- * refused, or added to the target where the statement says {@code WITH SCHEMA EVOLUTION}. Marks such statements before Spark
+ * refused, or added to the target where the statement has {@code WITH SCHEMA EVOLUTION}. Marks such statements before Spark
  * replaces the stars.
  */
 public final class MergeStars extends Rule<LogicalPlan> {

@@ -264,7 +264,7 @@ final class RowChangeQueries {
 
   // Where rows lie
 
-  /** Whether a column decides in which file, and where in it, a row lies. */
+  /** Whether a column decides in which file, and where in it, a row is. */
   private boolean decidesPlace(int place) {
     String name = columns.get(place).name();
     return Stream.of(layout.bucketedBy(), layout.partitionedBy(), layout.sortedInFiles())

@@ -30,7 +30,7 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Takes away the shuffle before a write whose rows lie in the target's buckets already, and the sort where they come in the order of
- * files. Every write is planned with both ({@code DistributeRows}); here the physical plan says where rows are.
+ * files. Every write is planned with both ({@code DistributeRows}); here the physical plan shows where rows are.
  *
  * <p>The proof: a partitioning of the rows computes the number of a row's task by the very expression that computes its bucket. The
  * writer checks it for each row ({@link InPlaceRowsExec}).
