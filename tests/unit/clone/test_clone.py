@@ -10,12 +10,14 @@ import pytest
 from colocation.agent.http_messages import Refusal
 from colocation.agent.read_requests import ReadRequests
 from colocation.clone.job import CloneJob
-from colocation.clone.pull import PulledFile
+from colocation.clone.pull import CloneFailed, PulledFile
 from colocation.model.agent import InventoryRequest
 from colocation.model.clone import CloneSource, CloneSpec
+from colocation.model.conditions import Reason
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
 from colocation.storage.clone_reports import take_announced
+from colocation.storage.incoming import IncomingFile
 from colocation.storage.paths import table_path
 from colocation.storage.root import DataRoot
 from tests.support.manifests import encode_manifest
@@ -120,6 +122,49 @@ def test_checked_files_count_as_progress(tmp_path: Path, monkeypatch: pytest.Mon
     spec = CloneSpec(namespace="shop", group="sales", bucket=BUCKET, target="node-3", tables=tables, sources=sources)
     assert CloneJob(spec, root, Mock()).run() == 0
     assert {1, 2, 3, 4, 5} <= set(steps)
+    root.close()
+
+
+def spec_of(table: Table) -> CloneSpec:
+    """A clone of one table, from a source that is never asked."""
+    sources = (CloneSource(node="node-1", url="https://127.0.0.1:1"),)
+    return CloneSpec(
+        namespace="shop", group="sales", bucket=BUCKET, target="node-3", tables=(table.reference,), sources=sources
+    )
+
+
+def test_files_that_do_not_stay_as_they_were_published_fail_the_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that loses writes holds no replica, whatever the transfers report."""
+    root = DataRoot(tmp_path, owns_ledger=False)
+    publish_table(root, LINES)
+    on_disk(root, LINES.path, data_path(BUCKET)).unlink()
+    monkeypatch.setattr("colocation.clone.job.Transfers", Mock())
+    with pytest.raises(CloneFailed, match="1 files are damaged again"):
+        CloneJob(spec_of(LINES), root, Mock()).run()
+    root.close()
+
+
+@pytest.mark.parametrize(("free_bytes", "fits"), [(10, True), (9, False)])
+def test_a_resumed_file_needs_room_for_its_rest_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, fits: bool
+) -> None:
+    """Ten bytes of it are missing."""
+    root, content = DataRoot(tmp_path, owns_ledger=False), LINES.contents[data_path(BUCKET)]
+    publish_table(root, LINES)
+    on_disk(root, LINES.path, data_path(BUCKET)).unlink()
+    file = PulledFile(LINES.path, data_path(BUCKET), sha256_hex(content), len(content), True)
+    with IncomingFile(root, (".incoming", "clones", "shop.sales.00001", "files"), file.incoming_name) as incoming:
+        incoming.write(content[:-10])
+    monkeypatch.setattr(root, "disk", lambda: Mock(free_bytes=free_bytes))
+    transfers = Mock()
+    monkeypatch.setattr("colocation.clone.job.Transfers", transfers)
+    with pytest.raises(CloneFailed) as failure:
+        CloneJob(spec_of(LINES), root, Mock()).run()
+    assert (failure.value.reason is not Reason.INSUFFICIENT_SPACE) == fits
+    asked = [call.args[0] for call in transfers.return_value.run.call_args_list]
+    assert asked == [[], [file]][: 1 + fits]
     root.close()
 
 

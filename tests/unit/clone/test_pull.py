@@ -12,6 +12,7 @@ from colocation.clone.pull import CloneFailed, PulledFile, Puller, SmallFilesPul
 from colocation.clone.pull_all import BATCH_FILES, SMALL_BYTES, Pullers, Transfers, batches
 from colocation.model.conditions import Reason
 from colocation.model.file_transfer import FileFrame
+from colocation.storage.incoming import IncomingFile
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 from tests.unit.storage.tables import data_path, on_disk, sha256_hex
@@ -94,6 +95,27 @@ def test_a_source_that_sends_too_little_is_not_asked_for_ever(root: DataRoot) ->
     with pytest.raises(CloneFailed, match="no source gave"):
         puller.pull(wanted(data_path(1)))
     assert not on_disk(root, TABLE, data_path(1)).exists()
+
+
+def test_wrong_bytes_are_no_progress(root: DataRoot) -> None:
+    """What turned out to be damaged is taken back, so that a clone that never ends does not look finished."""
+    events: list[int] = []
+    damaged = PulledFile(TABLE, data_path(1), "00" * 32, len(CONTENT), required=True)
+    with pytest.raises(CloneFailed, match="the content that arrived is"):
+        Puller(root, FOLDER, MadeUpSource(), lambda _: None, events.append).pull(damaged)
+    assert sum(events) == 0
+    assert len(CONTENT) in events
+
+
+def test_more_bytes_than_the_file_has_are_not_resumed(root: DataRoot) -> None:
+    """An earlier attempt has left them: the file is pulled from its beginning."""
+    source, pulled = MadeUpSource(), wanted(data_path(1))
+    with IncomingFile(root, (*FOLDER, "files"), pulled.incoming_name) as incoming:
+        incoming.write(CONTENT + b"more")
+    puller = Puller(root, FOLDER, source, lambda _: None, lambda _: None)
+    assert puller.received_bytes(pulled) == 0
+    puller.pull(pulled)
+    assert source.ranges == [(None, None)]
 
 
 def test_every_small_file_is_progress(root: DataRoot) -> None:

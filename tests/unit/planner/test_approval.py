@@ -7,10 +7,10 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.group import MAX_PROPOSED_MOVES, Proposal, make_proposal
 from colocation.model.plan import GroupPlan
-from colocation.model.snapshot import GroupState, Limits, Node
+from colocation.model.snapshot import Clone, GroupState, Limits, Node
 from colocation.planner import plan, preview, without_violations
 from colocation.planner.invariants import violations
-from tests.property.worlds import GIB, World, is_active, make_group, make_snapshot
+from tests.property.worlds import GIB, NOW, World, is_active, make_group, make_node, make_snapshot
 
 from .cases import SIX, down_for, nodes_of
 
@@ -286,3 +286,30 @@ def test_an_approved_move_counts_for_the_others() -> None:
     approved = waiting.model_copy(update={"proposal": proposal, "approved_proposal": proposal.id})
     before, after = (plan(make_snapshot(FOUR, group, *SMALL)).groups[1:] for group in (waiting, approved))
     assert sum(len(one.moves) for one in after) < sum(len(one.moves) for one in before)
+
+
+def test_an_approved_move_to_a_node_that_has_a_replica_by_now_is_left_out() -> None:
+    """A repair has put one there meanwhile: the move would never end."""
+    proposal = proposed()
+    overtaken = proposal.moves[0]
+    rows = list(SIX)
+    rows[overtaken.bucket] = (overtaken.source, overtaken.to)
+    group = make_group(6, 2, tuple(rows), spec=MANUAL, proposal=proposal, approved_proposal=proposal.id)
+    planned = plan_of(FOUR, group)
+    assert [(move.bucket, move.source, move.to) for move in planned.moves] == [
+        (move.bucket, move.source, move.to) for move in proposal.moves[1:]
+    ]
+
+
+def test_a_move_whose_copy_is_on_its_way_needs_no_more_room() -> None:
+    """The target's disk has become fuller than it should be since the copy began: only the other moves wait."""
+    proposal = proposed()
+    first, *others = proposal.moves
+    clone = Clone(namespace="shop", group="sales", bucket=first.bucket, source=first.source, to=first.to, since=NOW)
+    full = make_node("node-4", capacity_bytes=1000 * GIB, free_bytes=50 * GIB)
+    approved = six(proposal=proposal, approved_proposal=proposal.id)
+    planned = plan_of([*nodes_of(1, 2, 3), full], approved, clones=(clone,))
+    assert [(one.bucket, one.reason) for one in planned.blocked] == [
+        (move.bucket, Reason.INSUFFICIENT_SPACE) for move in others
+    ]
+    assert planned.cancel == ()

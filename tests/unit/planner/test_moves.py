@@ -179,6 +179,16 @@ def test_a_failed_clone_waits_for_its_time() -> None:
     assert 0 in planned(nodes_of(1, 3, 4), clones=(due,)).start_now
 
 
+def test_a_failed_clone_keeps_the_room_that_it_has_reserved() -> None:
+    """The last of it: the next attempt needs no second time as much."""
+    times = {"since": NOW, "failures": 2, "retry_at": NOW}
+    clone = Clone(namespace="shop", group="sales", bucket=0, source="node-9", to="node-2", **times)  # type: ignore[arg-type]
+    nodes = [*nodes_of(1), make_node("node-2", capacity_bytes=1000 * GIB, free_bytes=101 * GIB)]
+    rows: BucketSequence = (("node-1", "node-9"),)
+    group = planned(nodes, buckets=1, bucket_map=rows, clones=(clone,))
+    assert [group.moves[index].to for index in group.start_now] == ["node-2"]
+
+
 def test_a_clone_that_does_not_advance_is_reported_and_not_started_again() -> None:
     """Beyond the deadline the group is stalled, with the cause; no second Job."""
     move = planned(nodes_of(1, 3, 4)).moves[0]

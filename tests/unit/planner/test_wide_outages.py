@@ -6,7 +6,8 @@ import pytest
 
 from colocation.model.conditions import Reason
 from colocation.model.snapshot import Node
-from tests.property.worlds import NOW, make_node
+from colocation.planner.cluster import Cluster
+from tests.property.worlds import NOW, make_node, make_snapshot
 
 from .cases import planned, reasons
 
@@ -63,3 +64,10 @@ def test_a_zone_whose_nodes_are_deleted_or_drained_is_not_waited_for() -> None:
     for some in (alive, drained):
         group = planned(some, buckets=3, replicas=3, bucket_map=ROWS)
         assert {group.moves[index].bucket for index in group.start_now} == {0, 1}
+
+
+@pytest.mark.parametrize(("down", "waits"), [((3, 4), False), ((2, 3, 4), True)], ids=["half of them", "most of them"])
+def test_half_of_the_nodes_are_not_most(down: tuple[int, ...], waits: bool) -> None:
+    """Of four, without zones: only when most are down is it hardly a fault of nodes."""
+    found = [make_node(f"node-{number}", ready=number not in down) for number in range(1, 5)]
+    assert set(Cluster(make_snapshot(found)).wide_outage) == ({f"node-{number}" for number in down} if waits else set())

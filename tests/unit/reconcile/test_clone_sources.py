@@ -5,7 +5,7 @@ from dataclasses import replace
 from colocation.reconcile.actions import StartClone
 
 from ..state.objects import MANIFEST, agent, node, table_report
-from .scenes import actions_of, agent_view, decided, held_by, observe, settled_group, settled_table
+from .scenes import NODES, actions_of, agent_view, decided, held_by, observe, settled_group, settled_table
 
 ORDERS, LINES = settled_table("orders"), settled_table("lines")
 
@@ -30,3 +30,14 @@ def test_manifests_that_no_holder_has_come_from_other_nodes() -> None:
     [clone] = actions_of(decided(observation), StartClone)
     assert (clone.spec.bucket, clone.spec.target) == (0, "node-4")
     assert [source.node for source in clone.spec.sources] == ["node-1", "node-3"]
+
+
+def test_a_node_is_no_source_of_its_own_replica() -> None:
+    """It has a part of the bucket, which is mended in place."""
+    group = settled_group((ORDERS,))
+    reports = {name: [held_by(name, ORDERS)] for name in NODES}
+    reports["node-1"] = [table_report(ORDERS, {0: "corrupt"})]
+    views = {name: agent_view(group, (ORDERS,), shown) for name, shown in reports.items()}
+    [clone] = actions_of(decided(observe(group, (ORDERS,), views)), StartClone)
+    assert (clone.spec.bucket, clone.spec.target) == (0, "node-1")
+    assert [source.node for source in clone.spec.sources] == ["node-2"]

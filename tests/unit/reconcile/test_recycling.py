@@ -310,6 +310,7 @@ def dropped_lately(tables: int, left: int = 0, **record: object) -> Observation:
         pytest.param(dropped_lately(11, left=100), False, id="more than a small share"),
         pytest.param(dropped_lately(11, left=220), True, id="a small share of many"),
         pytest.param(dropped_lately(11, deleted_at="2026-11-21T11:50:00Z"), True, id="their groups are still there"),
+        pytest.param(dropped_lately(11, deleted_at="2026-11-21T12:00:01Z"), True, id="by a clock that is ahead"),
         pytest.param(dropped_lately(11, purge_at="2026-11-21T12:14:00Z"), True, id="they are kept for moments only"),
         pytest.param(dropped_lately(11, recovery_uids=("99999999-new",)), True, id="they were adopted"),
     ],

@@ -9,7 +9,7 @@ from colocation.model.agent import TableReport
 from colocation.model.group import BucketSequence
 from colocation.model.table import TableSnapshot
 from colocation.state.assemble import assemble
-from colocation.state.held import GroupFiles, Held, Holdings, holdings
+from colocation.state.held import GroupFiles, Held, Holdings, TableReports, holdings
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
 
@@ -220,3 +220,19 @@ def test_who_has_nothing_of_a_table_lacks_its_retained_files() -> None:
     observation = Observation(NOW, tables=(RETAINING,), agent_views=views)
     [found] = assemble(observation).tables.values()
     assert found.files.nodes_without_retained == {0: {BARE}}
+
+
+def test_a_report_without_the_manifest_proves_nothing_whole() -> None:
+    """The agent has not the list of the files that it would have to hold, whatever else it reports."""
+    lacking = replace(table_report(ORDERS, {0: "complete"}), manifest_present=False)
+    _, found = held({"node-1": view(lacking), "node-2": view(table_report(ORDERS, {0: "complete"}))}, tables=(ORDERS,))
+    assert found == {"node-1": {0: "partial"}, "node-2": {0: "complete"}}
+
+
+@pytest.mark.parametrize("named", [{"retained_only": (0,)}, {"retained_missing": (0,)}, {"unnamed_buckets": (0,)}])
+def test_an_agent_that_names_a_bucket_has_something_to_say(named: dict[str, tuple[int, ...]]) -> None:
+    """Also without a manifest and without files of the present snapshot."""
+    bare = replace(table_report(ORDERS, {}), manifest_present=False)
+    assert TableReports.of((("node-1", bare),)).holding == ()
+    found = (("node-1", replace(bare, **named)),)  # type: ignore[arg-type]
+    assert TableReports.of(found).holding == found

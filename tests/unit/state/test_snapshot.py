@@ -161,7 +161,12 @@ def test_group_is_unstable_since() -> None:
 def test_group_that_was_made_again_takes_the_replicas_that_are_there() -> None:
     """Its map is read off the nodes; a bucket with too few holders is left for repair."""
     orders = table("orders")
-    everywhere = {"node-1": {0: "complete", 1: "complete"}, "node-2": {0: "complete"}, "node-3": {0: "complete"}}
+    everywhere = {
+        "node-0": {0: "corrupt", 1: "partial"},
+        "node-1": {0: "complete", 1: "complete"},
+        "node-2": {0: "complete"},
+        "node-3": {0: "complete"},
+    }
     views = {name: view(table_report(orders, states)) for name, states in everywhere.items()}
     [found] = snapshot(
         groups=(group(),),
