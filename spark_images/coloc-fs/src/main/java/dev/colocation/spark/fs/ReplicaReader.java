@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 /**
@@ -133,15 +134,16 @@ public final class ReplicaReader implements Closeable {
       this.deadline = deadline;
     }
 
-    /** Waits before another round; returns false immediately when the time is over. */
+    /** Waits before another round, the last one of which begins when the time is over; returns false immediately after that. */
     boolean waitForAnother() throws InterruptedIOException {
       long now = System.nanoTime();
       giveUpAt = giveUpAt == 0 ? now + deadline.toNanos() : giveUpAt;
-      if (now + delayMillis * 1_000_000 > giveUpAt) {
+      if (now >= giveUpAt) {
         return false;
       }
       try {
-        Thread.sleep(ThreadLocalRandom.current().nextLong(delayMillis / 2, delayMillis + 1));
+        long pauseMillis = ThreadLocalRandom.current().nextLong(delayMillis / 2, delayMillis + 1);
+        TimeUnit.NANOSECONDS.sleep(Math.min(pauseMillis * 1_000_000, giveUpAt - now));
       } catch (InterruptedException error) {
         Thread.currentThread().interrupt();
         throw (InterruptedIOException) new InterruptedIOException("interrupted while waiting to read").initCause(error);

@@ -50,6 +50,16 @@ final class ObjectsTest {
   }
 
   @Test
+  void ofATableWhoseRowsAreReplacedOnlyTheNewestSnapshotCounts() throws JsonProcessingException {
+    ColocatedTable table = table("", "'snapshot': " + snapshot(3, "2026-11-21T03:00:00Z") + ", 'history': ["
+        + snapshot(2, "2026-11-21T02:00:00Z") + ", 7], 'commits': 'gone'");
+    assertTrue(table.statusError().contains("status.history[1]") && table.statusError().contains("status.commits"));
+    ColocatedTable replaced = table.toBeReplaced();
+    assertEquals(List.of(3L), replaced.snapshots().stream().map(Snapshot::id).toList());
+    assertEquals("", replaced.statusError());
+  }
+
+  @Test
   void snapshotsAreFoundByNumberAndByTime() throws JsonProcessingException {
     ColocatedTable table = table("", "'snapshot': " + snapshot(3, "2026-11-21T03:00:00Z") + ", 'history': ["
         + snapshot(2, "2026-11-21T02:00:00Z") + "]");

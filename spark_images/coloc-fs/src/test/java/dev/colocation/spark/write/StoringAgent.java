@@ -13,8 +13,10 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutorService;
@@ -30,6 +32,8 @@ final class StoringAgent implements AutoCloseable {
   /** By path below the table's folder. */
   final Map<String, byte[]> files = new TreeMap<>();
   int requests;
+  /** Paths of all files that it was sent. */
+  final List<String> sent = new ArrayList<>();
   /** Status of so many answers before the first good one. */
   int failures;
   int failure = 503;
@@ -94,6 +98,7 @@ final class StoringAgent implements AutoCloseable {
   }
 
   private void put(HttpExchange exchange, String path, byte[] body) throws IOException {
+    sent.add(path);
     byte[] before = files.get(path);
     if (refusal != 0 && path.startsWith("data/")) {
       answer(exchange, refusal, error("InsufficientStorage", "no room"));

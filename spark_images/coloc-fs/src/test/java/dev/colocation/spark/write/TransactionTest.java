@@ -261,6 +261,29 @@ class TransactionTest {
         List.of(result.substitutes().get(0).away(), result.substitutes().get(0).node()));
   }
 
+  /** It can be no substitute, so it gets no copies either. */
+  @Test
+  void aNodeWithoutTheManifestGetsNoCopies() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    agents.get("node-2").files.remove(sent.file().path());
+    agents.get("node-3").lacksManifest = true;
+    assertThrows(ReplicasMissing.class, () -> append(transaction, sent));
+    assertFalse(agents.get("node-3").holds(sent.file()));
+  }
+
+  /** Neither to a substitute to which the bucket has moved, nor to a node that has refused it. */
+  @Test
+  void aCommitSendsNoFileTwice() throws IOException {
+    agents.get("node-2").refusal = 507;
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    moveFirstBucket();
+    ((ArrayNode) cluster.group().path("status").path("backendsPerBucketSeq").path(1)).removeAll().add("node-1").add("node-3");
+    assertEquals(1, append(transaction, sent).replicasMissing());
+    agents.forEach((node, agent) -> assertEquals(1, Collections.frequency(agent.sent, sent.file().path()), node));
+  }
+
   /** A substitute that lost its copy since is none: what is committed is on a majority of nodes at that moment. */
   @Test
   void aSubstituteThatLostItsCopyDoesNotCount() throws IOException {
