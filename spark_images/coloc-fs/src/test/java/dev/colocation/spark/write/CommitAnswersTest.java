@@ -214,6 +214,24 @@ class CommitAnswersTest {
     cluster.writes.addAll(scripts);
   }
 
+  /** It was not carried out: the first of two others took its id, and the second one followed that. */
+  @Test
+  void aLostCommitIsNotTakenForTheOneThatTookItsId() throws IOException {
+    cluster.spec().putObject("retention").put("snapshots", 0);
+    cluster.writes.add(LOSE);
+    cluster.beforeRead = () -> follow(2, Mode.APPEND);
+    assertEquals(3, run(Mode.APPEND, A).snapshotId());
+    assertEquals(1, Collections.frequency(storage.paths(cluster), A.path()));
+  }
+
+  /** However many others came first, a refused commit was not made. */
+  @Test
+  void aConflictWithoutALostAnswerIsNoDoubt() {
+    cluster.spec().putObject("retention").put("snapshots", 0);
+    cluster.beforeWrite = () -> follow(3, Mode.OVERWRITE);
+    assertEquals(4, run(Mode.APPEND, A).snapshotId());
+  }
+
   @Test
   void hiddenCommitIsUnknown() {
     cluster.spec().putObject("retention").put("snapshots", 0);

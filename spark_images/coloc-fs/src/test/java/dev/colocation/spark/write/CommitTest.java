@@ -96,6 +96,18 @@ class CommitTest {
     assertTrue(paths().contains(B.path()));
   }
 
+  /** A restore of etcd during the load: another commit got the id of the snapshot on which it began. */
+  @Test
+  void aSnapshotOfTheSameIdIsNotTheSame() {
+    run(Mode.APPEND, A);
+    ObjectNode copy = cluster.status().deepCopy();
+    run(Mode.APPEND, B);
+    ColocatedTable began = cluster.state();
+    cluster.status().removeAll().setAll(copy);
+    run(Mode.APPEND, C);
+    conflict("it began on snapshot 2, and snapshot 2 was committed meanwhile", () -> run(load(Mode.OVERWRITE, A), began));
+  }
+
   @Test
   void replacedSnapshotsBecomeHistoryWithinRetention() {
     cluster.spec().putObject("retention").put("snapshots", 2).put("seconds", 86400);

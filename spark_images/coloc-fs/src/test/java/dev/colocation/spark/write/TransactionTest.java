@@ -155,6 +155,10 @@ class TransactionTest {
     byte[] stored = agents.get("node-1").files.get("manifests/" + result.manifestSha256() + ".json.zst");
     assertFalse(ManifestStore.isFramed(stored));
     assertEquals(sent.size(), transaction.files(result.manifestSha256()).size());
+    agents.get("node-2").isOld = false;
+    agents.get("node-3").failures = Integer.MAX_VALUE; // one that does not answer may read either
+    CommitResult next = begin().commit(load(Mode.OVERWRITE, sent.toArray(SentFile[]::new)), sent, Optional.empty());
+    assertTrue(ManifestStore.isFramed(agents.get("node-1").files.get("manifests/" + next.manifestSha256() + ".json.zst")));
   }
 
   @Test
