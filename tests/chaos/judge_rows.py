@@ -1,5 +1,6 @@
 """Judges rows: no committed row is lost, every answer is the model's for the snapshot that the session read."""
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import islice, product
@@ -16,6 +17,8 @@ answer that fits none of the first ones proves nothing.
 """
 DROPPED = frozenset({"TableNotFound", "NotReady", "NoReplica"})
 """What operations may end with whose table may be dropped meanwhile, or is being brought back."""
+MOVE_SECONDS = 60
+"""So long after a move was asked for, the operator may put the table into its new group, under a load that runs."""
 SAVE, RESTORED, ADOPT, SETTLED, QUERY, TRESPASS = "save-etcd", "restored", "adopt", "settled", "query", "trespass"
 
 
@@ -42,6 +45,7 @@ class RowsJudge:
     _pinned: dict[str, Content] = field(default_factory=dict)
     _running: dict[int, Event] = field(default_factory=dict)
     _crowded: set[int] = field(default_factory=set)
+    _moved: dict[str, float] = field(default_factory=dict)
     _saved: dict[str, frozenset[Branch]] = field(default_factory=dict)
     _restored_at: float = -1.0
 
@@ -107,6 +111,11 @@ class RowsJudge:
                 excuses |= DROPPED
             if table.may_have_dropped_nothing(event.number):
                 excuses.add("NothingDropped")
+            name = began.detail["table"]
+            if began.name == "move":
+                self._moved[name] = event.at_seconds
+            elif began.at_seconds < self._moved.get(name, -math.inf) + MOVE_SECONDS:
+                excuses.add("LoadConflict")
             if event.number in self._crowded:
                 excuses |= {"LoadConflict", "NotReady", "SchemaMismatch"}
             if event.kind == OK:
