@@ -31,7 +31,7 @@ PROGRAM = "tests.spark.class_archive_program"
 SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 """Spark parses what its launcher prints, whose class path is another: no word about an archive that does not fit."""
 DUMP_SECONDS = 400
-KEPT = 8
+KEPT = 16
 """Archives of the checkouts that were tested last, 250 MB each."""
 
 
