@@ -265,7 +265,9 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
     with ExitStack() as stack:
         for node, address in installation.nodes.items():
             add_agent(installation, node, address)
-            stack.enter_context(running_agent_of(installation, node, certificate, key))
+            stack.enter_context(_started_agent_of(installation, node, certificate, key))
+        for node in installation.nodes:
+            _until_listens(installation, node)
         try:
             yield installation
         finally:
@@ -277,7 +279,20 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
 def running_agent_of(
     installation: Installation, node: str, certificate: Path, key: Path, *options: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A node's agent: it asks for a certificate of its own, and has the shared one for clients that know no other."""
+    """A node's agent, which listens."""
+    with _started_agent_of(installation, node, certificate, key, *options) as process:
+        _until_listens(installation, node)
+        yield process
+
+
+@contextmanager
+def _started_agent_of(
+    installation: Installation, node: str, certificate: Path, key: Path, *options: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A node's agent, which need not listen yet.
+
+    It asks for a certificate of its own, and has the shared one for clients that know no other.
+    """
     root = installation.data_root(node)
     root.mkdir(exist_ok=True)
     [health_port] = free_ports(1)
@@ -293,7 +308,6 @@ def running_agent_of(
     with (installation.folder / f"agent-{node}.log").open("wb") as log:
         process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
     try:
-        _until_listens(installation, node)
         yield process
     finally:
         process.kill()
