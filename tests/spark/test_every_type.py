@@ -75,6 +75,14 @@ def source(application: SparkSession, tables: ClusterTables) -> str:
     return name
 
 
+@pytest.fixture(scope="module")
+def given_rows(application: SparkSession, source: str) -> list[str]:
+    """The source's rows, as ``shown``."""
+    session = application.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return shown(session.table(source))
+
+
 def shown(rows: DataFrame) -> list[str]:
     """Rows as text: JSON and casts show what Python's values hide."""
     columns = [f"TO_JSON(STRUCT(`{name}`)) AS `{name}`" for name in rows.columns]
@@ -131,12 +139,12 @@ FILLING: dict[str, Write] = {
 
 
 @pytest.mark.parametrize("way", MAKING)
-def test_tables_made_of_rows(way: str, session: SparkSession, source: str) -> None:
+def test_tables_made_of_rows(way: str, session: SparkSession, source: str, given_rows: list[str]) -> None:
     """Types, values and comments of fields are those of Spark's own table."""
     table, given = f"{IN}.made", session.table(source)
     session.sql(f"DROP TABLE IF EXISTS {table}")
     MAKING[way](session, table, given)
-    assert shown(session.table(table)) == shown(given)
+    assert shown(session.table(table)) == given_rows
     assert types(session.table(table)) == types(given)
     statement = session.sql(f"SHOW CREATE TABLE {table}").first()[0]
     assert "COMMENT 'it\\'s'" in statement and "COMMENT 'of, this: >'" in statement
@@ -145,7 +153,9 @@ def test_tables_made_of_rows(way: str, session: SparkSession, source: str) -> No
     assert types(session.table(table)) == types(given)
 
 
-def test_tables_filled_with_rows(session: SparkSession, tables: ClusterTables, source: str, tmp_path: Path) -> None:
+def test_tables_filled_with_rows(
+    session: SparkSession, tables: ClusterTables, source: str, given_rows: list[str], tmp_path: Path
+) -> None:
     """By each way, files and streams too; and values are found by a condition."""
     table, given = f"{IN}.filled", session.table(source)
     columns = ", ".join(f"c{number} {name}" for number, name in enumerate(KEPT))
@@ -153,14 +163,14 @@ def test_tables_filled_with_rows(session: SparkSession, tables: ClusterTables, s
     for way, write in FILLING.items():
         session.sql(f"TRUNCATE TABLE {table}")
         write(session, table, given)
-        assert shown(session.table(table)) == shown(given), way
+        assert shown(session.table(table)) == given_rows, way
     session.sql(f"TRUNCATE TABLE {table}")
     tables.load(given, "filled")
     given.write.parquet(str(tmp_path / "rows"))
     read = session.readStream.schema(given.schema).parquet(str(tmp_path / "rows"))
     streamed = read.writeStream.option("checkpointLocation", str(tmp_path / "at"))
     streamed.trigger(availableNow=True).toTable(table).awaitTermination()
-    assert shown(session.table(table)) == sorted(shown(given) * 2)
+    assert shown(session.table(table)) == sorted(given_rows * 2)
     names = {name: f"c{number}" for number, name in enumerate(KEPT)}
     for condition in (
         f"{names['STRING COLLATE UTF8_LCASE']} = 'aB'", f"{names['CHAR(3)']} = 'a'", f"{names['VARCHAR(3)']} = 'a '",

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.group import ColocationGroupSpec
 from colocation.spark import explain_json
 from tests.spark.catalog_server import show
-from tests.spark.conftest import BUCKETS, add_table
+from tests.spark.conftest import BUCKETS, add_table, stable_group
+from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -32,35 +33,51 @@ QUERIES = [
 ]
 
 
-@pytest.fixture(params=["double", "float"])
-def session(request: pytest.FixtureRequest, spark: SparkSession, catalog: FakeCatalog) -> Iterator[SparkSession]:
-    """Tables a and b with keys (k, j), in several files each."""
+@pytest.fixture(scope="module", params=["double", "float"])
+def loaded(request: pytest.FixtureRequest, application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
+    """Tables a and b with keys (k, j), in several files each; tests only read them."""
+    catalog = stable_group(agents)
     spec = ColocationGroupSpec(bucket_key=(request.param, "int"), buckets=BUCKETS, replicas=2)
     catalog.add_group(spec, catalog.groups["sales"].status)
     key = f"CAST(IF({VALUES} = '-NaN', -DOUBLE('NaN'), DOUBLE({VALUES})) AS {request.param.upper()}) AS k"
     for name in ("a", "b"):
-        rows = spark.sql(f"SELECT {key}, CAST(id % 3 AS INT) AS j, id AS v FROM range(60)")
+        rows = application.newSession().sql(f"SELECT {key}, CAST(id % 3 AS INT) AS j, id AS v FROM range(60)")
         add_table(catalog, name, rows, ["k", "j"])
-    show(spark, catalog)
-    yield spark
+    return catalog
+
+
+@pytest.fixture(scope="module")
+def shuffled(application: SparkSession, loaded: FakeCatalog) -> dict[str, list[str]]:
+    """Each query's rows when it shuffles."""
+    session = application.newSession()
+    show(session, loaded)
+    session.conf.set(DISABLED, "true")
+    return {text: rows_of(session.sql(text)) for text in QUERIES}
+
+
+@pytest.fixture
+def session(spark: SparkSession, loaded: FakeCatalog) -> SparkSession:
+    show(spark, loaded)
+    return spark
+
+
+def rows_of(query: DataFrame) -> list[str]:
+    return sorted(map(repr, query.collect()))
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_joins_and_groups_need_no_shuffle(adaptive: str, session: SparkSession) -> None:
+def test_joins_and_groups_need_no_shuffle(adaptive: str, session: SparkSession, shuffled: dict[str, list[str]]) -> None:
     """Rows are those of a query that shuffles; the verdicts are those of the plan."""
     session.conf.set("spark.sql.adaptive.enabled", adaptive)
     for text in QUERIES:
         query = session.sql(text)
-        found = sorted(map(repr, query.collect()))
+        assert rows_of(query) == shuffled[text], text
         plan = query._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
         verdicts = explain_json(query)
         reports = verdicts["joins"] + verdicts["aggregates"][-1:] + verdicts["windows"]
         assert "Exchange" not in plan and "FractionKeys" not in plan, plan
         assert all(report["colocate"] for report in reports), (text, reports)
         assert [one["colocate"] for one in explain_json(text, session)["joins"]] == [True] * len(verdicts["joins"])
-        session.conf.set(DISABLED, "true")
-        assert found == sorted(map(repr, session.sql(text).collect())), text
-        session.conf.unset(DISABLED)
 
 
 def test_values_are_not_changed(session: SparkSession) -> None:
