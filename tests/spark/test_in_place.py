@@ -116,3 +116,13 @@ def test_changes_of_rows_stay(session: SparkSession, facts: None) -> None:
     elsewhere = "(SELECT id * 7 AS k, id AS p FROM range(60))"
     found = executed(session, f"MERGE INTO {IN}.orders t USING {elsewhere} s ON t.k = s.k {merge}")
     assert sum(query["Exchange"] for query in found) == sum(query["Sort"] for query in found) == 1
+
+
+def test_the_switch(session: SparkSession, facts: None) -> None:
+    """Switched off, rows that are in their buckets are shuffled, and written."""
+    session.conf.set("spark.colocation.writeInPlace", "false")
+    insert = f"INSERT OVERWRITE {IN}.plain {IN_PLACE['scan']}"
+    found = nodes(session.sql(f"EXPLAIN {insert}").collect()[0][0])
+    assert (found["Exchange"], found["InPlaceRows"]) == (1, 0)
+    session.sql(insert)
+    assert session.table(f"{IN}.plain").count() == 300

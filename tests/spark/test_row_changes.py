@@ -145,3 +145,14 @@ def test_files_without_a_changed_row_stay(session: SparkSession) -> None:
     after = {row["path"] for row in session.sql(f"SELECT path FROM {table}.files").collect()}
     assert done["num_replaced_files"] == len(before - after) == len(after - before) == 1
     assert session.sql(f"UPDATE {table} SET v = 1 WHERE k = 1000").collect()[0]["snapshot_id"] == done["snapshot_id"]
+
+
+def test_values_of_a_clause_are_computed_for_its_rows_only(session: SparkSession) -> None:
+    """Also those of keys, which decide where a row goes: a division by zero in another row is no error."""
+    target = make_table(session, f"{IN}.divided")
+    source = make_table(session, f"{IN}.dividing")
+    session.sql(f"INSERT INTO {target} VALUES (1, 0), (2, 5), (3, 0)")
+    session.sql(f"INSERT INTO {source} VALUES (1, 0), (2, 7)")
+    session.sql(f"MERGE INTO {target} t USING {source} s ON t.k = s.k "
+                "WHEN MATCHED AND t.v <> 0 THEN UPDATE SET k = 100 DIV t.v")  # fmt: skip
+    assert sorted(tuple(row) for row in session.table(target).collect()) == [(1, 0), (3, 0), (20, 5)]

@@ -165,16 +165,9 @@ final class RowChangeQueries {
   /** The rows of these files that stay in their places, changed or not, without those that are deleted. */
   LogicalPlan staying(ChosenFiles files) {
     Rows rows = rows(files.plan(), LeftOuter$.MODULE$);
-    List<Expression> goes = new ArrayList<>();
-    for (int number = 1; number <= clauses.size(); number++) {
-      Clause clause = clauses.get(number - 1);
-      if (clause.action() == Action.DELETE) {
-        goes.add(is(rows.action, number));
-      } else {
-        Expression isClause = is(rows.action, number);
-        moves(clause).ifPresent(moves -> goes.add(new And(isClause, moves)));
-      }
-    }
+    List<Expression> goes = new ArrayList<>(numbered(clauses.size(), clause -> clauses.get(clause).action() == Action.DELETE).stream()
+        .map(clause -> is(rows.action, clause + 1)).toList());
+    moves(rows.action).ifPresent(goes::add);
     LogicalPlan staying = goes.isEmpty() ? rows.plan : new Filter(new Not(goes.stream().reduce(Or::new).orElseThrow()), rows.plan);
     List<NamedExpression> values = new ArrayList<>();
     for (int place = 0; place < columns.size(); place++) {
@@ -185,20 +178,16 @@ final class RowChangeQueries {
 
   /** The updated rows of these files that move to another bucket or partition, or another place in its files; empty when none can. */
   Optional<LogicalPlan> moving(ChosenFiles files) {
-    List<Integer> movers = IntStream.rangeClosed(1, clauses.size())
-        .filter(number -> clauses.get(number - 1).action() == Action.UPDATE && moves(clauses.get(number - 1)).isPresent()).boxed().toList();
-    if (movers.isEmpty()) {
+    Rows rows = rows(files.plan(), LeftOuter$.MODULE$);
+    Optional<Expression> moves = moves(rows.action);
+    if (moves.isEmpty()) {
       return Optional.empty();
     }
-    Rows rows = rows(files.plan(), LeftOuter$.MODULE$);
-    Expression moves = movers.stream()
-        .<Expression>map(number -> new And(is(rows.action, number), moves(clauses.get(number - 1)).orElseThrow()))
-        .reduce(Or::new).orElseThrow();
     List<NamedExpression> values = new ArrayList<>();
     for (int place = 0; place < columns.size(); place++) {
       values.add(named(value(place, rows.action, columns.get(place)), columns.get(place).name()));
     }
-    return Optional.of(new Project(sequence(values), new Filter(moves, rows.plan)));
+    return Optional.of(new Project(sequence(values), new Filter(moves.get(), rows.plan)));
   }
 
   /** The rows of the source that match none of the target, as the clauses insert them. */
@@ -231,8 +220,12 @@ final class RowChangeQueries {
 
   /** A column's value after the clause that applies; the given one where none does, or it does not change the column. */
   private Expression value(int place, Attribute action, Expression otherwise) {
-    List<Integer> changing = numbered(clauses.size(), clause -> clauses.get(clause).action() == Action.UPDATE && !isKept(clauses.get(clause), place));
-    return cases(changing, clause -> checked(place, clauses.get(clause).values().get(place)), action, otherwise);
+    return cases(changing(place), clause -> checked(place, clauses.get(clause).values().get(place)), action, otherwise);
+  }
+
+  /** The clauses that change a column. */
+  private List<Integer> changing(int place) {
+    return numbered(clauses.size(), clause -> clauses.get(clause).action() == Action.UPDATE && !isKept(clauses.get(clause), place));
   }
 
   private interface OfClause<T> {
@@ -271,17 +264,18 @@ final class RowChangeQueries {
         .flatMap(List::stream).anyMatch(name::equalsIgnoreCase);
   }
 
-  /** Whether an update moves the row; empty when it cannot. */
-  private Optional<Expression> moves(Clause update) {
-    if (update.action() != Action.UPDATE) {
-      return Optional.empty();
-    }
+  /**
+   * Whether the clause that applies moves the row; empty when none can. Values are compared behind the choice of the clause: Spark
+   * computes conditions of the target alone for all of its rows, also where a value of another clause fails, as by a division by zero.
+   */
+  private Optional<Expression> moves(Attribute action) {
     List<Expression> moves = new ArrayList<>();
     for (int place = 0; place < columns.size(); place++) {
-      if (decidesPlace(place) && !isKept(update, place)) {
+      List<Integer> changing = changing(place);
+      if (decidesPlace(place) && !changing.isEmpty()) {
         AttributeReference column = columns.get(place);
-        moves.add(isComparedByBytes(column.dataType())
-            ? new Not(new EqualNullSafe(column, checked(place, update.values().get(place)))) : Literal$.MODULE$.TrueLiteral());
+        moves.add(isComparedByBytes(column.dataType()) ? new Not(new EqualNullSafe(column, value(place, action, column)))
+            : changing.stream().<Expression>map(clause -> is(action, clause + 1)).reduce(Or::new).orElseThrow());
       }
     }
     return moves.stream().reduce(Or::new);

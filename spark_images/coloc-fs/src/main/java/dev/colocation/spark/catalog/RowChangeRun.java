@@ -8,6 +8,7 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.DistributeRows;
 import dev.colocation.spark.write.FileReplacement;
@@ -41,10 +42,13 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
 
 /**
  * Runs a statement that changes rows: finds the files in which rows change, then replaces these files by new ones in one commit.
@@ -193,6 +197,33 @@ final class RowChangeRun {
     return new Path(table.location() + file.path().substring(file.path().indexOf('/')));
   }
 
+  /** Whether the source or a subquery reads the target: then a commit to any of its tablets may change what the statement does. */
+  private boolean readsItself() {
+    return Stream.concat(statement.source().stream(), statement.subqueries()).anyMatch(
+        plan -> !plan.collectWithSubqueries(new FilesOf(ColocPath.parse(new Path(table.location())).table())).isEmpty());
+  }
+
+  private static final class FilesOf extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+    private static final long serialVersionUID = 1L;
+
+    private final String name;
+
+    FilesOf(String name) {
+      this.name = name;
+    }
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return node instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation files && ColocPath.isRootOf(files)
+          && ColocPath.parse(files.location().rootPaths().head()).table().equals(name);
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan node) {
+      return node;
+    }
+  }
+
   // Find, then replace
 
   private Counts run(Transaction transaction, Optional<CommitKey> key, RowStatement given, ReadTablets read) {
@@ -207,7 +238,7 @@ final class RowChangeRun {
     if (branches.isEmpty()) {
       return new Counts(RowCounts.NONE, 0, table.snapshot().map(found -> found.id()).orElse(0L));
     }
-    return write(branches, new Replaced(replaced, touched, read, key, !given.notMatched().isEmpty(), branches.size() == 1));
+    return write(branches, new Replaced(replaced, touched, readsItself() ? ReadTablets.ALL : read, key, !given.notMatched().isEmpty(), branches.size() == 1));
   }
 
   private static boolean changesRows(RowStatement given) {

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -72,6 +73,17 @@ record RowStatement(
 
   RowStatement withSource(LogicalPlan other) {
     return new RowStatement(Optional.of(other), on, matched, notMatched, notMatchedBySource);
+  }
+
+  /** The queries within its conditions and values. */
+  Stream<LogicalPlan> subqueries() {
+    return Stream.concat(Stream.of(on), clauses().flatMap(clause -> Stream.concat(Stream.of(clause.condition()), clause.values().stream())))
+        .flatMap(RowStatement::subqueries);
+  }
+
+  private static Stream<LogicalPlan> subqueries(Expression expression) {
+    Stream<LogicalPlan> own = expression instanceof SubqueryExpression subquery ? Stream.of(subquery.plan()) : Stream.of();
+    return Stream.concat(own, CollectionConverters.asJava(expression.children()).stream().flatMap(RowStatement::subqueries));
   }
 
   /**

@@ -42,7 +42,7 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
   public static final String BUCKET = "__colocation_bucket";
 
   /** Session switch; {@code false} lets every write shuffle and sort. */
-  static final String SWITCH = "spark.colocation.write.inPlace";
+  static final String SWITCH = "spark.colocation.writeInPlace";
 
   private static final String DISABLED = "disableBucketedScan";
 

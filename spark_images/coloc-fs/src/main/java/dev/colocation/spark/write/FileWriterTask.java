@@ -164,7 +164,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     int bucket = newKey.getInt(0);
     if (known != Rows.SORTED && lastBucket.orElse(bucket) != bucket) {
       refusal = new WriteException("rows of bucket " + bucket + " come with those of bucket " + lastBucket.getAsInt()
-          + ", although the plan has them apart. SET spark.colocation.write.inPlace = false, and report this defect");
+          + ", although the plan has them apart. SET spark.colocation.writeInPlace = false, and report this defect");
       return;
     }
     key = newKey;

@@ -1,0 +1,86 @@
+"""Random UPDATE, DELETE, MERGE and INSERT … SELECT: after each, rows and counts are DuckDB's.
+
+``SEEDS=100-120 pytest tests/spark/test_random_changes.py`` runs others.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.random_changes import Story
+from tests.spark.sql_clients import Row, SqlError
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "random-changes"
+IN = f"{CATALOG}.`{NAMESPACE}`"
+STATEMENTS = int(os.environ.get("STATEMENTS", "8"))
+CONFS = {
+    "spark.sql.adaptive.enabled": ("true", "false"),
+    "spark.sql.autoBroadcastJoinThreshold": ("-1", "10MB"),
+    "spark.colocation.writeInPlace": ("true", "true", "true", "false"),
+    "spark.sql.codegen.wholeStage": ("true", "true", "false"),
+}
+
+
+def seeds() -> list[int]:
+    first, _, last = os.environ.get("SEEDS", "1-2").partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+class Session:
+    """A session as a client of the stories."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+
+    def run(self, statement: str) -> list[Row]:
+        try:
+            rows = self.session.sql(statement).collect()
+        except Exception as error:
+            raise SqlError(str(error)) from error
+        return [tuple(None if value is None else str(value) for value in row) for row in rows]
+
+    def close(self) -> None:
+        """It has nothing to close."""
+
+
+Groups = Callable[[list[str], bool], str]
+
+
+@pytest.fixture(scope="module")
+def groups(tables: ClusterTables) -> Iterator[Groups]:
+    """Two groups for each list of types."""
+    made: set[str] = set()
+
+    def group(types: list[str], other: bool) -> str:
+        name = "-".join(["other" if other else "own", *("".join(filter(str.isalpha, kind.lower())) for kind in types)])
+        if name not in made:
+            made.add(name)
+            tables.add_group(name, [kind.lower() for kind in types], MAP)
+        return name
+
+    yield group
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: ClusterTables, groups: Groups) -> None:
+    """Under settings that the seed chooses; every fourth story in a group that is not stable."""
+    session = tables.configure(application.newSession())
+    chosen = random.Random(seed)
+    for name, values in CONFS.items():
+        session.conf.set(name, chosen.choice(values))
+    story = Story(seed, Session(session), IN, groups)
+    group = groups([key.type for key in story.layout.keys], False)
+    if seed % 4 == 0:
+        tables.change("cg", group, **UNSTABLE)
+    try:
+        story.run(STATEMENTS)
+    finally:
+        tables.change("cg", group, **STABLE)
+    assert story.differences == []
