@@ -6,13 +6,14 @@
 import os
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import MAP
-from tests.spark.random_changes import Story
+from tests.spark.random_changes import VIOLATION, Story
 from tests.spark.sql_clients import Row, SqlError
 
 pytestmark = pytest.mark.spark
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.spark
 NAMESPACE = "random-changes"
 IN = f"{CATALOG}.`{NAMESPACE}`"
 STATEMENTS = int(os.environ.get("STATEMENTS", "8"))
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+SESSIONS_SEED = int(os.environ.get("SESSIONS_SEED", "1001"))
 CONFS = {
     "spark.sql.adaptive.enabled": ("true", "false"),
     "spark.sql.autoBroadcastJoinThreshold": ("-1", "10MB"),
@@ -84,3 +87,24 @@ def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: Clu
     finally:
         tables.change("cg", group, **STABLE)
     assert story.differences == []
+
+
+def test_sessions_at_once(application: SparkSession, tables: ClusterTables, groups: Groups) -> None:
+    """Every statement commits or gets LoadConflict; the rows are those of the commits, one after the other."""
+    first = Session(tables.configure(application.newSession()))
+    story = Story(SESSIONS_SEED, first, IN, groups)
+    sessions = [first, *(Session(tables.configure(application.newSession())) for _ in range(2))]
+    for _ in range(ROUNDS):
+        at_once = [story.committing() for _ in sessions]
+        with ThreadPoolExecutor(len(sessions)) as threads:
+            outcomes = list(threads.map(story.outcome, sessions, at_once))
+        refused = [outcome for outcome in outcomes if isinstance(outcome, str)]
+        assert all("LoadConflict" in error or VIOLATION in error for error in refused), (at_once, refused)
+        committed = [(int(outcome[-1] or 0), statement) for outcome, statement in zip(outcomes, at_once, strict=True)
+                     if not isinstance(outcome, str) and outcome[0] != "0"]  # fmt: skip
+        for _, statement in sorted(committed, key=lambda one: one[0]):
+            _, error = story.expected(statement)
+            assert not error, (statement, error)
+        for statement in at_once:
+            story.compare(statement)
+        assert story.differences == [], committed
