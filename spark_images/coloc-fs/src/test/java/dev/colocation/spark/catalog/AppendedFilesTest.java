@@ -160,5 +160,8 @@ final class AppendedFilesTest {
         new Position(3, "append3", 0, false), new Position(9, "append9", StreamOffset.ALL, false))) {
       assertThrows(ColocationException.class, () -> story.read(true).after(at, AppendedFiles.Share.ALL), at.toString());
     }
+    ColocationException gone = assertThrows(ColocationException.class, () -> story.read(true).between(
+        Position.after(story.snapshots.get(0)), new Position(9, "append9", StreamOffset.ALL, false)));
+    assertTrue(gone.getMessage().startsWith("SnapshotExpired"), gone.getMessage());
   }
 }

@@ -59,6 +59,21 @@ final class ObjectsTest {
     assertEquals("", replaced.statusError());
   }
 
+  /** The next id has to be exact, too. */
+  @ParameterizedTest
+  @CsvSource({"7, 7", "9007199254740991, 0"})
+  void idOfAnInvalidSnapshotCountsWhileThereIsRoomForMore(long id, long last) throws JsonProcessingException {
+    assertEquals(last, table("", "'snapshot': {'id': " + id + "}").lastId());
+  }
+
+  /** The operator has yet to accept the table, and will write its columns itself. */
+  @Test
+  void aCommitReportsNoColumnsWhereNoneWereAccepted() throws JsonProcessingException {
+    String columns = "'columns': [{'name': 'k', 'type': 'bigint', 'nullable': false}]";
+    assertEquals(Optional.empty(), table(", " + columns, "").columnsToReport());
+    assertTrue(table(", " + columns, "'columns': [{'name': 'k', 'type': 'int'}]").columnsToReport().isPresent());
+  }
+
   @Test
   void snapshotsAreFoundByNumberAndByTime() throws JsonProcessingException {
     ColocatedTable table = table("", "'snapshot': " + snapshot(3, "2026-11-21T03:00:00Z") + ", 'history': ["

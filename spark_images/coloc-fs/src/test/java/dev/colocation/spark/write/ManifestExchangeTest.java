@@ -81,6 +81,18 @@ class ManifestExchangeTest {
     assertEquals(2, files.size());
   }
 
+  /** Anyone who may load can store such a manifest: only CHAR columns are padded. */
+  @Test
+  void aLengthOfAColumnThatHasNoneIsDropped() throws IOException {
+    byte[] stored = Zstd.compress(
+        text(byPython()).replace("\"buckets\":2", "\"padded\":{\"day\":9},\"buckets\":2").getBytes(StandardCharsets.UTF_8));
+    StoredManifest parent = StoredManifest.decode(stored, StoredManifest.sha256(stored));
+    assertEquals(Map.of("day", 9), parent.padded(Map.of()));
+    NextManifest next = NextManifest.of(
+        table(stored), Optional.of(parent), new DropPartitions(List.of(Files.day(null))));
+    assertEquals(Map.of(), StoredManifest.decode(next.stored(), next.sha256()).padded(Map.of()));
+  }
+
   @Test
   void anEmptiedManifestHasNoFiles() throws IOException {
     byte[] stored = byPython();

@@ -139,6 +139,14 @@ class RowChangeTest {
         + "1 deleted: expected 9."), error.getMessage());
   }
 
+  /** Whatever let it come so far: the rows of a file that is gone are no longer there to be changed. */
+  @Test
+  void aFileThatIsNoLongerCommittedIsNotReplaced() {
+    Overtaken error = assertThrows(
+        Overtaken.class, () -> update(ReadTablets.ALL, Set.of(A0), A1).kept(List.of(A1, B0, B1, NULL0)));
+    assertEquals("1 of the 1 files that it replaces are no longer committed, e.g. " + A0.path(), error.getMessage());
+  }
+
   @Test
   void paddingHoldsForInsertsIntoNothingOnly() {
     Map<String, Integer> declared = Map.of("c", 5);

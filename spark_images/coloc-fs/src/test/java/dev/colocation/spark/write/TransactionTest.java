@@ -457,6 +457,28 @@ class TransactionTest {
     IllegalArgumentException error = assertThrows(IllegalArgumentException.class,
         () -> transaction.commit(load(Mode.APPEND, sent), List.of(), Optional.empty()));
     assertTrue(error.getMessage().contains("not sent: [" + sent.file().path() + "]"), error.getMessage());
+    assertThrows(IllegalArgumentException.class,
+        () -> transaction.commit(load(Mode.APPEND, sent), List.of(sent, sent), Optional.empty()));
+  }
+
+  @Test
+  void aRecreatedTableGetsNoFilesOfTheOldOne() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    cluster.recreate();
+    CommitTest.conflict("was dropped and recreated during the load", () -> append(transaction, sent));
+  }
+
+  /** It has answered: when it restarts a moment later, it is waited for. */
+  @Test
+  void anAgentThatRefusedAFileIsNotAway() throws IOException {
+    retrySeconds = 30;
+    Transaction transaction = begin();
+    agents.get("node-2").refusal = 507;
+    assertEquals(List.of("node-1", "node-3"), send(transaction, "0000000a", 0).nodes());
+    agents.get("node-2").refusal = 0;
+    agents.get("node-2").failures = 1;
+    assertEquals(List.of("node-1", "node-2"), send(transaction, "0000000b", 0).nodes());
   }
 
   @Test
