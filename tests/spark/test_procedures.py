@@ -98,10 +98,13 @@ def keys_in_files(session: SparkSession, table: str, column: str) -> list[list[i
     return [row[0] for row in session.sql(f"SELECT COLLECT_LIST(value) FROM ({files}) GROUP BY file").collect()]
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_a_compaction_merges_sorted_files(session: SparkSession, tables: ClusterTables, adaptive: str) -> None:
-    """Each bucket's files are read side by side and written as they come, one partition after the other."""
+@pytest.mark.parametrize(("adaptive", "cores", "parts"), [("true", 20, 4), ("false", 6, 1)])
+def test_a_compaction_merges_sorted_files(
+    session: SparkSession, tables: ClusterTables, adaptive: str, cores: int, parts: int
+) -> None:
+    """A bucket's files are read side by side and written as they come; parts of the partitions keep more cores busy."""
     session.conf.set("spark.sql.adaptive.enabled", adaptive)
+    session.conf.set("spark.sql.leafNodeDefaultParallelism", cores)
     session.conf.set("spark.sql.ui.explainMode", "simple")
     table = f"{IN}.merged_{adaptive}"
     session.sql(f"CREATE TABLE {table} (k BIGINT, n BIGINT, p STRING, d DATE) PARTITIONED BY (p, d) "
@@ -113,7 +116,7 @@ def test_a_compaction_merges_sorted_files(session: SparkSession, tables: Cluster
         rows.where(f"n % 9 BETWEEN {part * 3} AND {part * 3 + 2}").writeTo(table).append()
     done = call(session, "compact", f"table => '{table}'")
     plan = write_plan(session)
-    assert "Exchange" not in plan and "Sort [" not in plan and "files merged" in plan
+    assert "Exchange" not in plan and "Sort [" not in plan and plan.count("files merged") == parts
     assert done["rows"] == 900 and sorted_rows(session.table(table)) == sorted_rows(rows)
     orders = keys_in_files(session, table, "k * 1000 + n")
     assert len(orders) == done["files_after"] and all(order == sorted(order) for order in orders)

@@ -63,19 +63,32 @@ final class TableCompaction {
     return result(crowded, WriteResult.find(id).orElseThrow());
   }
 
-  /** A branch of buckets whose files are merged, and one of buckets that have too many files for that and are sorted. */
+  /**
+   * A union of scans, each with a task per bucket: of as many parts of the partitions as keep all cores busy, and in each part of
+   * the buckets whose files are merged, and of those that have too many files for that and are sorted.
+   */
   private static Dataset<Row> rows(LoadedTable table, Compaction crowded) {
     SparkSession session = RowChangeRun.newSession(SparkSession.active());
     // Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked.
     session.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
     long mostBytes = MergeMemory.mostBytes(session.sparkContext().getConf());
-    Map<Boolean, List<DataFile>> byMerge = crowded.tablets().stream().collect(Collectors.partitioningBy(
-        files -> MergeMemory.fits(files.size(), files.stream().mapToLong(file -> MergeMemory.heldBytes(file.bytes())).sum(), mostBytes),
-        Collectors.flatMapping(List::stream, Collectors.toList())));
-    List<LogicalPlan> branches = byMerge.values().stream().filter(files -> !files.isEmpty())
+    List<LogicalPlan> branches = crowded.parts(parts(session, table.shape().buckets())).stream()
+        .flatMap(part -> part.tablets().stream().collect(Collectors.groupingBy(
+            files -> fits(files, mostBytes), Collectors.flatMapping(List::stream, Collectors.toList()))).values().stream())
         .map(files -> FilesRelation.some(table, paths(table, files))).toList();
     return Dataset.ofRows(
         session, branches.size() == 1 ? branches.get(0) : new Union(FilesRelation.sequence(branches), false, false));
+  }
+
+  private static int parts(SparkSession session, int buckets) {
+    int cores = Integer.parseInt(session.sessionState().conf().getConfString(
+        "spark.sql.leafNodeDefaultParallelism", String.valueOf(session.sparkContext().defaultParallelism())));
+    return (cores + buckets - 1) / buckets;
+  }
+
+  private static boolean fits(List<DataFile> tablet, long mostBytes) {
+    long held = tablet.stream().mapToLong(file -> MergeMemory.heldBytes(file.bytes())).sum();
+    return MergeMemory.fits(tablet.size(), held, mostBytes);
   }
 
   private static List<Path> paths(LoadedTable table, List<DataFile> files) {

@@ -6,6 +6,8 @@ import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Rewrite;
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -49,6 +51,26 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
   /** The files by bucket and partition. */
   public List<List<DataFile>> tablets() {
     return List.copyOf(files.stream().collect(Collectors.groupingBy(Unit::of)).values());
+  }
+
+  /**
+   * The same files in parts of whole partitions, of similar sizes.
+   *
+   * @param most how many parts; fewer when there are fewer partitions
+   */
+  public List<Compaction> parts(int most) {
+    Map<Map<String, String>, List<DataFile>> byPartition = files.stream().collect(Collectors.groupingBy(DataFile::partition));
+    List<List<DataFile>> parts = new ArrayList<>();
+    for (int part = 0; part < Math.min(most, byPartition.size()); part++) {
+      parts.add(new ArrayList<>());
+    }
+    byPartition.values().stream().sorted(Comparator.comparingLong(Compaction::bytes).reversed())
+        .forEach(files -> parts.stream().min(Comparator.comparingLong(Compaction::bytes)).orElseThrow().addAll(files));
+    return parts.stream().map(Compaction::new).toList();
+  }
+
+  private static long bytes(List<DataFile> files) {
+    return files.stream().mapToLong(DataFile::bytes).sum();
   }
 
   public boolean isEmpty() {

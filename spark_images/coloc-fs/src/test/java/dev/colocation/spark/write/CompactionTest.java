@@ -13,7 +13,9 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Rewrite;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 class CompactionTest {
@@ -54,5 +56,21 @@ class CompactionTest {
     assertEquals(crowded, FileReplacement.Running.find(id));
     FileReplacement.Running.end(id);
     assertThrows(WriteException.class, () -> FileReplacement.Running.find(id));
+  }
+
+  private static DataFile file(String day, long bytes, int number) {
+    return new DataFile("data/day=" + day + "/part-0000000f-1_00000.c00" + number + ".zstd.parquet", 0, day(day), 1, bytes, A.sha256());
+  }
+
+  @Test
+  void partsHaveWholePartitionsOfSimilarSizes() {
+    List<DataFile> files = List.of(file("a", 5, 0), file("a", 5, 1), file("b", 4, 0), file("b", 3, 1), file("c", 1, 0), file("c", 1, 1));
+    assertEquals(List.of(Set.of(day("a")), Set.of(day("b"), day("c"))), days(new Compaction(files).parts(2)));
+    assertEquals(List.of(Set.of(day("a")), Set.of(day("b")), Set.of(day("c"))), days(new Compaction(files).parts(9)));
+    assertEquals(List.of(Set.of(day("a"), day("b"), day("c"))), days(new Compaction(files).parts(1)));
+  }
+
+  private static List<Set<Map<String, String>>> days(List<Compaction> parts) {
+    return parts.stream().map(part -> part.files().stream().map(DataFile::partition).collect(Collectors.toSet())).toList();
   }
 }
