@@ -268,7 +268,8 @@ class _Names(dict[str, str]):
 def _parts(table: Table, rows: DataFrame) -> list[DataFrame]:
     if table.name != "small":
         return [rows]
-    return [rows.where(f"pmod(hash({KEY}), {APPENDS}) = {part}") for part in range(APPENDS)]
+    # Not by the key's hash, which is the bucket: each append has rows of all buckets.
+    return [rows.where(f"pmod(hash(note), {APPENDS}) = {part}") for part in range(APPENDS)]
 
 
 def _properties(properties: dict[str, str]) -> str:
