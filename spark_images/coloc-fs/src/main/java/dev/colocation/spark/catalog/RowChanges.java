@@ -12,6 +12,7 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.analysis.AssignmentUtils$;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -165,12 +166,17 @@ public final class RowChanges extends Rule<LogicalPlan> {
       arguments[1] = given;
       try {
         var aligned = (scala.collection.immutable.Seq<Assignment>) method.invoke(AssignmentUtils$.MODULE$, arguments);
-        return CollectionConverters.asJava(aligned).stream().map(Assignment::value).toList();
+        return CollectionConverters.asJava(aligned).stream().map(Assignment::value).map(Assignments::withoutName).toList();
       } catch (IllegalAccessException error) {
         throw new ColocationException("this Spark has another AssignmentUtils than those known: " + error, error).unchecked();
       } catch (InvocationTargetException error) {
         throw ColocationException.unchecked(error.getCause());
       }
+    }
+
+    /** Spark names values whose metadata is not the column's, so that they are no plain columns of the source any more. */
+    private static Expression withoutName(Expression value) {
+      return value instanceof Alias named ? named.child() : value;
     }
   }
 
