@@ -125,4 +125,4 @@ def test_the_switch(session: SparkSession, facts: None) -> None:
     found = nodes(session.sql(f"EXPLAIN {insert}").collect()[0][0])
     assert (found["Exchange"], found["InPlaceRows"]) == (1, 0)
     session.sql(insert)
-    assert session.table(f"{IN}.plain").count() == 300
+    assert session.table(f"{IN}.plain").count() == session.sql(IN_PLACE["scan"]).count() > 0
