@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -112,17 +111,12 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
       if (!isProven(((UnaryExecNode) shown).child().outputPartitioning())) {
         return Optional.empty();
       }
-      if (isOrdered(shown, order)) {
-        return Optional.of(new InPlaceRowsExec(shown, false));
-      }
       List<SortOrder> inFiles = order.subList(partitions, order.size());
-      boolean interleaves = partitions > 0 && !comesOrdered(shown, order) && (isOrdered(shown, inFiles) || comesOrdered(shown, inFiles));
-      if (interleaves && isOrdered(shown, inFiles)) {
-        return Optional.of(new InPlaceRowsExec(shown, true));
-      }
+      boolean interleaves = !comesOrdered(shown, order) && comesOrdered(shown, inFiles);
       List<SortOrder> needed = interleaves ? inFiles : order;
-      return Optional.of(new InPlaceRowsExec(
-          new SortExec(CollectionConverters.asScala(needed).toSeq(), false, shown, 0), interleaves));
+      SparkPlan sorted = isOrdered(shown, needed)
+          ? shown : new SortExec(CollectionConverters.asScala(needed).toSeq(), false, shown, 0);
+      return Optional.of(new InPlaceRowsExec(sorted, interleaves));
     }
 
     private boolean isProven(Partitioning partitioning) {
@@ -141,20 +135,16 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
     return SortOrder.orderingSatisfies(rows.outputOrdering(), CollectionConverters.asScala(order).toSeq());
   }
 
-  /** Whether {@link TrustSortedFiles} will take a sort by this order away. */
+  /** Whether rows come in this order, or {@link TrustSortedFiles} will take a sort by it away. */
   private static boolean comesOrdered(SparkPlan rows, List<SortOrder> order) {
+    if (isOrdered(rows, order)) {
+      return true;
+    }
     if (rows instanceof BaseAggregateExec aggregate) {
       return SortedAggregates.replacing(aggregate).filter(sorted -> isOrdered(sorted, order)).isPresent();
     }
-    List<AttributeReference> columns = new ArrayList<>();
-    for (SortOrder one : order) {
-      Expression column = one.child();
-      if (!(column instanceof AttributeReference plain)) {
-        return false;
-      }
-      columns.add(plain);
-    }
-    return SortedInput.ordered(rows, columns).isPresent();
+    return TrustSortedFiles.columns(CollectionConverters.asScala(order).toSeq())
+        .flatMap(columns -> SortedInput.ordered(rows, columns)).isPresent();
   }
 
   /** The plan with its scan in buckets again, where Spark found that nothing needs them. */

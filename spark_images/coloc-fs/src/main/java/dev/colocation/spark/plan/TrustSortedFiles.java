@@ -62,7 +62,7 @@ public final class TrustSortedFiles extends Rule<SparkPlan> {
   }
 
   /** The columns of an order, when it is one of plain columns, each ascending with NULL first. */
-  private static Optional<List<AttributeReference>> columns(scala.collection.immutable.Seq<SortOrder> order) {
+  static Optional<List<AttributeReference>> columns(scala.collection.immutable.Seq<SortOrder> order) {
     List<AttributeReference> columns = new ArrayList<>();
     for (SortOrder one : CollectionConverters.asJava(order)) {
       if (one.direction() != Ascending$.MODULE$ || one.nullOrdering() != NullsFirst$.MODULE$
