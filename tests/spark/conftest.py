@@ -107,6 +107,14 @@ def tables(agents: LoopbackAgents, plane: ControlPlane, request: pytest.FixtureR
         yield made
 
 
+@pytest.fixture
+def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
+    """A session of its own with the module's catalog, in UTC."""
+    session = tables.configure(application.newSession())
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
 def stable_group(agents: LoopbackAgents) -> FakeCatalog:
     """A stable group (bigint, six buckets on two nodes each) without tables."""
     catalog = FakeCatalog(dict(agents.urls))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from tests.spark import random_sql
 from tests.spark.sql_clients import Client, Row, SqlError
 
 KEYS = (
@@ -25,7 +26,6 @@ TEXTS = ("a", "B", "ä", "a b", "p=q", "日本", "A", "ab")
 ALL_DELETED = " WHEN MATCHED THEN DELETE"
 VIOLATION = "MERGE_CARDINALITY_VIOLATION"
 MOST_ROWS = 150
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def normal(value: object) -> str:
     """A value as both show it."""
     shown = "NULL" if value is None else str(value).rstrip(" ")
     shown = {"-nan": "nan", "NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}.get(shown, shown)
-    return f"{float(shown):.6g}" if _NUMBER.fullmatch(shown) else shown
+    return random_sql.normal(shown)
 
 
 def in_duckdb(statement: str) -> str:

@@ -24,13 +24,6 @@ TBLPROPERTIES ('colocate_with'='sales', 'replication_num'='2', 'recycle_after_se
   'retention_snapshots'='3', 'compaction_enabled'='true', 'compaction_max_files_per_bucket'='4')"""
 
 
-@pytest.fixture
-def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
-    session = tables.configure(application.newSession())
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    return session
-
-
 def spec(tables: ClusterTables, name: str) -> dict[str, Any]:
     found: dict[str, Any] = tables.get(name)["spec"]
     return found

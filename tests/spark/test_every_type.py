@@ -56,13 +56,6 @@ REFUSED = {
 Write = Callable[[SparkSession, str, DataFrame], None]
 
 
-@pytest.fixture
-def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
-    session = tables.configure(application.newSession())
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    return session
-
-
 @pytest.fixture(scope="module")
 def source(application: SparkSession, tables: ClusterTables) -> str:
     """A table of Spark's own with a column of each type, in one row of values and one of NULLs."""

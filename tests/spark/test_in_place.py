@@ -5,19 +5,12 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
+from tests.spark.cluster_tables import CATALOG, make_table
 
 pytestmark = pytest.mark.spark
 
 NAMESPACE = "placed"
 IN = f"{CATALOG}.{NAMESPACE}"
-
-
-@pytest.fixture
-def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
-    session = tables.configure(application.newSession())
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    return session
 
 
 @pytest.fixture

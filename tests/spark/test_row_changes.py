@@ -7,19 +7,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
+from tests.spark.cluster_tables import CATALOG, make_table
 
 pytestmark = pytest.mark.spark
 
 NAMESPACE = "changed"
 IN = f"{CATALOG}.{NAMESPACE}"
-
-
-@pytest.fixture
-def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
-    session = tables.configure(application.newSession())
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    return session
 
 
 STORY = [

@@ -27,13 +27,6 @@ DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 SALES = "TBLPROPERTIES ('colocate_with'='sales')"
 
 
-@pytest.fixture
-def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
-    session = tables.configure(application.newSession())
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    return session
-
-
 def pairs(session: SparkSession, table: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in session.sql(f"SELECT k, v FROM {table}").collect())
 
