@@ -343,11 +343,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   private ColocationTable.Changing changing() {
     return new ColocationTable.Changing(api(), acceptSeconds, (namespace, table, mostFiles) ->
-        compaction().run(newest(Identifier.of(new String[] {namespace}, table)), mostFiles, List.of()));
-  }
-
-  private TableCompaction compaction() {
-    return new TableCompaction(name);
+        TableCompaction.run(newest(Identifier.of(new String[] {namespace}, table)), mostFiles, List.of()));
   }
 
   private ColocationTable newest(Identifier identifier) throws NoSuchTableException {
@@ -358,7 +354,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public UnboundProcedure loadProcedure(Identifier identifier) {
-    return new Procedures(name, this::namespaceOfProcedures, this::newest, compaction()).find(identifier);
+    return new Procedures(name, this::namespaceOfProcedures, this::newest).find(identifier);
   }
 
   private String[] namespaceOfProcedures() {

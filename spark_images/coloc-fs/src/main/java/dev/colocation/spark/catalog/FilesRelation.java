@@ -182,18 +182,13 @@ final class FilesRelation {
   /** The rows of some files, with the table's present names of columns. */
   static LogicalPlan some(LoadedTable table, List<Path> paths) {
     table.requireReadable();
-    StructType schema = storedSchema(table);
-    int partitions = table.layout().partitionedBy().size();
-    HadoopFsRelation some = relation(
-        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions),
-        bucketSpec(table));
-    LogicalRelation stored = LogicalRelation$.MODULE$.apply(some, PlannedTable.of(table, schema));
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(files(table, paths), PlannedTable.of(table, storedSchema(table)));
     List<Manifest.Column> columns =
         table.layout().partitionsLast().toList();
     List<NamedExpression> shown = new ArrayList<>();
     List<AttributeReference> found = CollectionConverters.asJava(stored.output());
     for (int position = 0; position < columns.size(); position++) {
-      shown.add(alias(found.get(position), columns.get(position).name(), NamedExpression$.MODULE$.newExprId()));
+      shown.add(named(found.get(position), columns.get(position).name()));
     }
     return new Project(sequence(shown), stored);
   }
@@ -205,13 +200,8 @@ final class FilesRelation {
    * @param wanted the table's columns, by their ids in the query
    */
   static ChosenFiles chosen(LoadedTable table, List<Path> paths, long rows, long bytes, List<AttributeReference> wanted) {
-    StructType schema = storedSchema(table);
-    int partitions = table.layout().partitionedBy().size();
-    HadoopFsRelation files = relation(
-        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions),
-        bucketSpec(table));
-    LogicalRelation stored =
-        LogicalRelation$.MODULE$.apply(files, PlannedTable.of(table, schema, rows, bytes)).withMetadataColumns();
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(
+        files(table, paths), PlannedTable.of(table, storedSchema(table), rows, bytes)).withMetadataColumns();
     List<AttributeReference> output = new ArrayList<>(wanted);
     AttributeReference metadata = stored.output().last();
     output.add(metadata);
@@ -224,6 +214,11 @@ final class FilesRelation {
    * @param metadata the struct with each row's file and place in the file, the last column
    */
   record ChosenFiles(LogicalPlan plan, AttributeReference metadata) {}
+
+  /** A new column. */
+  static Alias named(Expression value, String name) {
+    return alias(value, name, NamedExpression$.MODULE$.newExprId());
+  }
 
   private static Alias alias(Expression column, String name, ExprId id) {
     return new Alias(column, name, id, sequence(List.of()), Option.empty(), sequence(List.of()));
@@ -268,6 +263,15 @@ final class FilesRelation {
       throw new ColocationException(error.getMessage(), error).unchecked();
     }
     return new ListedFiles(FilePerTask.session(), root, files, schema);
+  }
+
+  /** Some of the snapshot's files. */
+  private static HadoopFsRelation files(LoadedTable table, List<Path> paths) {
+    StructType schema = storedSchema(table);
+    int partitions = table.layout().partitionedBy().size();
+    return relation(
+        table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions),
+        bucketSpec(table));
   }
 
   private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes) {

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.ClusterView;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
@@ -17,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
@@ -127,6 +129,11 @@ record LoadedTable(
   /** The digest of the snapshot's manifest, or {@link Manifest#NOTHING}. */
   String manifest() {
     return manifest(snapshot);
+  }
+
+  /** Where a file of the snapshot is read. */
+  Path path(DataFile file) {
+    return new Path(location() + file.path().substring(file.path().indexOf('/')));
   }
 
   static String location(ColocatedTable object, Optional<Snapshot> snapshot) {

@@ -56,18 +56,16 @@ final class Procedures {
   private final String catalog;
   private final Supplier<String[]> currentNamespace;
   private final Tables tables;
-  private final TableCompaction compaction;
 
   /** Finds tables at their newest snapshot. */
   interface Tables {
     ColocationTable newest(Identifier identifier) throws NoSuchTableException;
   }
 
-  Procedures(String catalog, Supplier<String[]> currentNamespace, Tables tables, TableCompaction compaction) {
+  Procedures(String catalog, Supplier<String[]> currentNamespace, Tables tables) {
     this.catalog = catalog;
     this.currentNamespace = currentNamespace;
     this.tables = tables;
-    this.compaction = compaction;
   }
 
   static Identifier[] list(String[] namespace) {
@@ -110,7 +108,7 @@ final class Procedures {
 
   private TableProcedure.ResultRow compact(InternalRow input) throws Exception {
     ColocationTable table = table(input);
-    Compaction.Result done = compaction.run(table, 1, partitions(table, input));
+    Compaction.Result done = TableCompaction.run(table, 1, partitions(table, input));
     StructType schema = counts("partitions", "files_before", "files_after", "rows", "bytes", "snapshot_id", "replicas_missing");
     return new TableProcedure.ResultRow(schema, done.partitions(), done.filesBefore(), done.filesAfter(), done.rows(),
         done.bytes(), done.snapshotId(), (long) done.replicasMissing());

@@ -8,6 +8,8 @@ import dev.colocation.spark.cluster.Types;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.IntFunction;
+import java.util.function.IntPredicate;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -24,7 +26,6 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.plans.ExistenceJoin;
@@ -169,25 +170,13 @@ final class RowChangeQueries {
         .map(clause -> is(rows.action, clause + 1)).toList());
     moves(rows.action).ifPresent(goes::add);
     LogicalPlan staying = goes.isEmpty() ? rows.plan : new Filter(new Not(goes.stream().reduce(Or::new).orElseThrow()), rows.plan);
-    List<NamedExpression> values = new ArrayList<>();
-    for (int place = 0; place < columns.size(); place++) {
-      values.add(named(decidesPlace(place) ? columns.get(place) : value(place, rows.action, columns.get(place)), columns.get(place).name()));
-    }
-    return new Project(sequence(values), staying);
+    return shown(place -> decidesPlace(place) ? columns.get(place) : value(place, rows.action), staying);
   }
 
   /** The updated rows of these files that move to another bucket or partition, or another place in its files; empty when none can. */
   Optional<LogicalPlan> moving(ChosenFiles files) {
     Rows rows = rows(files.plan(), LeftOuter$.MODULE$);
-    Optional<Expression> moves = moves(rows.action);
-    if (moves.isEmpty()) {
-      return Optional.empty();
-    }
-    List<NamedExpression> values = new ArrayList<>();
-    for (int place = 0; place < columns.size(); place++) {
-      values.add(named(value(place, rows.action, columns.get(place)), columns.get(place).name()));
-    }
-    return Optional.of(new Project(sequence(values), new Filter(moves.get(), rows.plan)));
+    return moves(rows.action).map(moves -> shown(place -> value(place, rows.action), new Filter(moves, rows.plan)));
   }
 
   /** The rows of the source that match none of the target, as the clauses insert them. */
@@ -195,32 +184,37 @@ final class RowChangeQueries {
     LogicalPlan source = statement.source().orElseThrow();
     LogicalPlan unmatched = join(source, target, LeftAnti$.MODULE$);
     List<Clause> inserts = statement.notMatched();
-    List<NamedExpression> values = new ArrayList<>();
     if (inserts.size() == 1) {
-      for (int place = 0; place < columns.size(); place++) {
-        values.add(named(checked(place, inserts.get(0).values().get(place)), columns.get(place).name()));
-      }
-      return new Project(sequence(values), new Filter(inserts.get(0).condition(), unmatched));
+      return shown(place -> checked(place, inserts.get(0).values().get(place)), new Filter(inserts.get(0).condition(), unmatched));
     }
     List<NamedExpression> all = new ArrayList<>(CollectionConverters.asJava(unmatched.output()));
     Alias chosen = named(choice(inserts, 1), ACTION);
     all.add(chosen);
     Attribute action = chosen.toAttribute();
-    for (int place = 0; place < columns.size(); place++) {
-      int column = place;
-      Expression last = checked(place, inserts.get(inserts.size() - 1).values().get(place));
-      boolean isSame = inserts.stream().allMatch(clause -> clause.values().get(column).semanticEquals(
-          inserts.get(0).values().get(column)));
-      values.add(named(isSame ? last : cases(numbered(inserts.size() - 1, clause -> true),
-          clause -> checked(column, inserts.get(clause).values().get(column)), action, last), columns.get(place).name()));
-    }
-    return new Project(
-        sequence(values), new Filter(new Not(new EqualTo(action, integer(STAYS))), new Project(sequence(all), unmatched)));
+    LogicalPlan inserted = new Filter(new Not(new EqualTo(action, integer(STAYS))), new Project(sequence(all), unmatched));
+    return shown(place -> inserted(place, inserts, action), inserted);
   }
 
-  /** A column's value after the clause that applies; the given one where none does, or it does not change the column. */
-  private Expression value(int place, Attribute action, Expression otherwise) {
-    return cases(changing(place), clause -> checked(place, clauses.get(clause).values().get(place)), action, otherwise);
+  private Expression inserted(int place, List<Clause> inserts, Attribute action) {
+    List<Expression> values = inserts.stream().map(clause -> clause.values().get(place)).toList();
+    Expression last = checked(place, values.get(values.size() - 1));
+    boolean isSame = values.stream().allMatch(values.get(0)::semanticEquals);
+    return isSame ? last
+        : cases(numbered(values.size() - 1, clause -> true), clause -> checked(place, values.get(clause)), action, last);
+  }
+
+  /** The target's columns with these values, by their places. */
+  private LogicalPlan shown(IntFunction<Expression> values, LogicalPlan rows) {
+    List<NamedExpression> named = new ArrayList<>();
+    for (int place = 0; place < columns.size(); place++) {
+      named.add(named(values.apply(place), columns.get(place).name()));
+    }
+    return new Project(sequence(named), rows);
+  }
+
+  /** A column's value after the clause that applies; its own where none does, or it does not change the column. */
+  private Expression value(int place, Attribute action) {
+    return cases(changing(place), clause -> checked(place, clauses.get(clause).values().get(place)), action, columns.get(place));
   }
 
   /** The clauses that change a column. */
@@ -228,20 +222,16 @@ final class RowChangeQueries {
     return numbered(clauses.size(), clause -> clauses.get(clause).action() == Action.UPDATE && !isKept(clauses.get(clause), place));
   }
 
-  private interface OfClause<T> {
-    T of(int clause);
+  private static List<Integer> numbered(int clauses, IntPredicate isOne) {
+    return IntStream.range(0, clauses).filter(isOne).boxed().toList();
   }
 
-  private static List<Integer> numbered(int clauses, OfClause<Boolean> isOne) {
-    return IntStream.range(0, clauses).filter(isOne::of).boxed().toList();
-  }
-
-  private static Expression cases(List<Integer> clauses, OfClause<Expression> value, Attribute action, Expression otherwise) {
+  private static Expression cases(List<Integer> clauses, IntFunction<Expression> value, Attribute action, Expression otherwise) {
     if (clauses.isEmpty()) {
       return otherwise;
     }
     List<Tuple2<Expression, Expression>> branches =
-        clauses.stream().map(clause -> new Tuple2<>(is(action, clause + 1), value.of(clause))).toList();
+        clauses.stream().map(clause -> new Tuple2<>(is(action, clause + 1), value.apply(clause))).toList();
     return new CaseWhen(sequence(branches), Option.apply(otherwise));
   }
 
@@ -274,7 +264,7 @@ final class RowChangeQueries {
       List<Integer> changing = changing(place);
       if (decidesPlace(place) && !changing.isEmpty()) {
         AttributeReference column = columns.get(place);
-        moves.add(isComparedByBytes(column.dataType()) ? new Not(new EqualNullSafe(column, value(place, action, column)))
+        moves.add(isComparedByBytes(column.dataType()) ? new Not(new EqualNullSafe(column, value(place, action)))
             : changing.stream().<Expression>map(clause -> is(action, clause + 1)).reduce(Or::new).orElseThrow());
       }
     }
@@ -313,9 +303,8 @@ final class RowChangeQueries {
     return new Literal(value, DataTypes.IntegerType);
   }
 
-  private static Alias named(Expression expression, String name) {
-    return new Alias(
-        expression, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+  private static Alias named(Expression value, String name) {
+    return FilesRelation.named(value, name);
   }
 
   private static <T> scala.collection.immutable.Seq<T> sequence(List<T> list) {

@@ -1,12 +1,11 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.FilesRelation.ChosenFiles;
-import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.RowCounts;
+import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.write.Change;
@@ -14,6 +13,7 @@ import dev.colocation.spark.write.DistributeRows;
 import dev.colocation.spark.write.FileReplacement;
 import dev.colocation.spark.write.RowChange;
 import dev.colocation.spark.write.RowChange.ReadTablets;
+import dev.colocation.spark.write.Tablet;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteOptions;
 import dev.colocation.spark.write.WriteResult;
@@ -28,25 +28,21 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.paths.SparkPath;
-import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
-import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -55,10 +51,6 @@ import scala.runtime.AbstractPartialFunction;
  * Other files stay. All queries read the snapshot with which the statement was analyzed.
  */
 final class RowChangeRun {
-  /** Settings of the queries' session: plain scans keep their buckets, and branches of a union stay tasks of their own. */
-  private static final Map<String, String> SETTINGS = Map.of(
-      "spark.sql.sources.bucketing.autoBucketedScan.enabled", "false", "spark.sql.unionOutputPartitioning", "false");
-
   private final SparkSession session;
   private final RowChange.Kind kind;
   private final ColocationTable target;
@@ -70,19 +62,12 @@ final class RowChangeRun {
   record Counts(RowCounts rows, long replacedFiles, long snapshotId) {}
 
   RowChangeRun(SparkSession given, RowChange.Kind kind, DataSourceV2Relation relation, RowStatement statement) {
-    session = newSession(given);
+    session = ReplacingWrite.newSession(given);
     this.kind = kind;
     target = (ColocationTable) relation.table();
     table = target.loaded();
     columns = withLengths(CollectionConverters.asJava(relation.output()));
     this.statement = statement.atOneTime(relation);
-  }
-
-  /** A session whose writes leave rows where they are. */
-  static SparkSession newSession(SparkSession given) {
-    SparkSession session = given.cloneSession();
-    SETTINGS.forEach(session.sessionState().conf()::setConfString);
-    return session;
   }
 
   /** With the lengths of texts, which Spark pads where files do not. */
@@ -122,12 +107,19 @@ final class RowChangeRun {
     if (changesRows(statement)) {
       plans.add(planned(queries.changed(relation(files))));
     }
-    plans.add(planned(DistributeRows.ofRowChange(together(branches(queries, statement, files, files)), target)));
+    List<LogicalPlan> branches = branches(queries, statement, files, files);
+    if (!branches.isEmpty()) {
+      plans.add(planned(DistributeRows.ofRowChange(ReplacingWrite.together(branches), target)));
+    }
     return plans;
   }
 
   private SparkPlan planned(LogicalPlan query) {
     return Dataset.ofRows(session, query).queryExecution().executedPlan();
+  }
+
+  private long snapshotId() {
+    return table.snapshot().map(Snapshot::id).orElse(0L);
   }
 
   private int buckets() {
@@ -174,9 +166,7 @@ final class RowChangeRun {
 
   /** The keys of the source, where they are few. */
   private Optional<List<List<Object>>> few(LogicalPlan source, List<Expression> keys) {
-    List<NamedExpression> values = keys.stream().<NamedExpression>map(key -> new Alias(
-        key, "key", NamedExpression$.MODULE$.newExprId(), FilesRelation.sequence(List.of()), Option.empty(),
-        FilesRelation.sequence(List.of()))).toList();
+    List<NamedExpression> values = keys.stream().<NamedExpression>map(key -> FilesRelation.named(key, "key")).toList();
     return ReadTabletsOf.few(Dataset.ofRows(session, new Project(FilesRelation.sequence(values), source)));
   }
 
@@ -189,12 +179,13 @@ final class RowChangeRun {
   }
 
   private ChosenFiles relation(List<DataFile> files) {
-    return FilesRelation.chosen(table, files.stream().map(this::path).toList(), files.stream().mapToLong(DataFile::rows).sum(),
+    return FilesRelation.chosen(table, files.stream().map(table::path).toList(), files.stream().mapToLong(DataFile::rows).sum(),
         files.stream().mapToLong(DataFile::bytes).sum(), columns);
   }
 
-  private Path path(DataFile file) {
-    return new Path(table.location() + file.path().substring(file.path().indexOf('/')));
+  /** A file's path as {@code _metadata.file_path} has it. */
+  private String shownPath(DataFile file) {
+    return SparkPath.fromPath(table.path(file)).urlEncoded();
   }
 
   /** Whether the source or a subquery reads the target: then a commit to any of its tablets may change what the statement does. */
@@ -232,13 +223,14 @@ final class RowChangeRun {
     TouchedFiles touched = changesRows(given) && !candidates.isEmpty()
         ? TouchedFiles.find(Dataset.ofRows(session, queries.changed(relation(candidates))), given.takesOneMatchOnly()) : TouchedFiles.NONE;
     Map<String, DataFile> byPath = new LinkedHashMap<>();
-    candidates.forEach(file -> byPath.put(SparkPath.fromPath(path(file)).urlEncoded(), file));
+    candidates.forEach(file -> byPath.put(shownPath(file), file));
     List<DataFile> replaced = touched.files().stream().map(byPath::get).toList();
     List<LogicalPlan> branches = branches(queries, given, replaced, candidates);
     if (branches.isEmpty()) {
-      return new Counts(RowCounts.NONE, 0, table.snapshot().map(found -> found.id()).orElse(0L));
+      return new Counts(RowCounts.NONE, 0, snapshotId());
     }
-    return write(branches, new Replaced(replaced, touched, readsItself() ? ReadTablets.ALL : read, key, !given.notMatched().isEmpty(), branches.size() == 1));
+    return write(branches, new Replaced(replaced, touched, readsItself() ? ReadTablets.ALL : read, key,
+        !given.notMatched().isEmpty(), branches.size() == 1));
   }
 
   private static boolean changesRows(RowStatement given) {
@@ -260,25 +252,13 @@ final class RowChangeRun {
     return branches;
   }
 
-  private LogicalPlan together(List<LogicalPlan> branches) {
-    return branches.isEmpty() ? FilesRelation.nothing(columns)
-        : branches.size() == 1 ? branches.get(0) : new Union(FilesRelation.sequence(branches), false, false);
-  }
-
   private Counts write(List<LogicalPlan> branches, Replaced replaced) {
-    LogicalPlan query = together(branches);
-    Identifier name = Identifier.of(new String[] {table.object().namespace()}, table.object().name());
-    String id = FileReplacement.Running.begin(replaced);
     try {
-      Dataset.ofRows(session, query).writeTo(Names.quoted(table.catalog(), name))
-          .option(WriteOptions.REPLACEMENT, id).option(WriteOptions.ID, id).append();
-    } catch (org.apache.spark.sql.catalyst.analysis.NoSuchTableException gone) {
+      WriteResult done = ReplacingWrite.run(session, ReplacingWrite.together(branches), table, replaced);
+      return new Counts(replaced.counts, replaced.files.size(), done.snapshotId());
+    } catch (NoSuchTableException gone) {
       throw ColocationException.unchecked(gone);
-    } finally {
-      FileReplacement.Running.end(id);
     }
-    WriteResult done = WriteResult.find(id).orElseThrow();
-    return new Counts(replaced.counts, replaced.files.size(), done.snapshotId());
   }
 
   /** The files that the statement replaces. */
@@ -323,22 +303,9 @@ final class RowChangeRun {
 
     /** No row leaves its bucket and partition, so each has as many as before, without those that are deleted. */
     private void checkTablets(List<DataFile> written) {
-      Map<List<Object>, Long> rows = new LinkedHashMap<>();
-      files.forEach(file -> rows.merge(tablet(file), file.rows() - touched.deleted(file(file)), Long::sum));
-      written.forEach(file -> rows.merge(tablet(file), -file.rows(), Long::sum));
-      rows.forEach((tablet, missing) -> {
-        if (missing != 0) {
-          throw rowsDiffer("bucket " + tablet.get(0) + " of partition " + tablet.get(1), missing, 0);
-        }
+      Tablet.difference(files, file -> file.rows() - touched.deleted(shownPath(file)), written).ifPresent(difference -> {
+        throw rowsDiffer(difference.tablet().toString(), difference.expected(), difference.found());
       });
-    }
-
-    private String file(DataFile file) {
-      return SparkPath.fromPath(path(file)).urlEncoded();
-    }
-
-    private List<Object> tablet(DataFile file) {
-      return List.of(file.bucket(), file.partition());
     }
 
     private RuntimeException rowsDiffer(String where, long expected, long found) {
@@ -359,7 +326,7 @@ final class RowChangeRun {
 
     @Override
     public Transaction begunOn(Transaction transaction) {
-      return transaction.startedOn(table.snapshot().map(found -> found.id()).orElse(0L), table.manifest());
+      return transaction.startedOn(snapshotId(), table.manifest());
     }
   }
 }

@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
 import org.apache.spark.sql.catalyst.plans.Inner$;
@@ -103,7 +102,7 @@ record RowStatement(
       all.add(clause.condition());
       all.addAll(clause.values());
     });
-    List<NamedExpression> named = all.stream().<NamedExpression>map(RowStatement::named).toList();
+    List<NamedExpression> named = all.stream().<NamedExpression>map(value -> FilesRelation.named(value, "value")).toList();
     LogicalPlan rows = source.<LogicalPlan>map(
         other -> new Join(target, other, Inner$.MODULE$, Option.empty(), JoinHint.NONE())).orElse(target);
     Project fixed = (Project) ComputeCurrentTime$.MODULE$.apply(new Project(FilesRelation.sequence(named), rows));
@@ -129,10 +128,5 @@ record RowStatement(
       own.clear();
     }
     return changed;
-  }
-
-  private static Alias named(Expression expression) {
-    return new Alias(expression, "value", NamedExpression$.MODULE$.newExprId(), FilesRelation.sequence(List.of()), Option.empty(),
-        FilesRelation.sequence(List.of()));
   }
 }

@@ -1,23 +1,15 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.DataFile;
-import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.plan.MergeMemory;
 import dev.colocation.spark.write.Compaction;
-import dev.colocation.spark.write.FileReplacement;
 import dev.colocation.spark.write.Transaction;
-import dev.colocation.spark.write.WriteOptions;
 import dev.colocation.spark.write.WriteResult;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
-import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Union;
-import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.Identifier;
 
 /**
  * Merges the sorted files of a bucket and partition into one, without changing rows. It reads only files of buckets with too many.
@@ -28,11 +20,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
  * compaction fails.
  */
 final class TableCompaction {
-  private final String catalog;
-
-  TableCompaction(String catalog) {
-    this.catalog = catalog;
-  }
+  private TableCompaction() {}
 
   /**
    * Merges the files of each bucket and partition that has too many.
@@ -41,7 +29,7 @@ final class TableCompaction {
    * @param mostFiles the number of files that may stay
    * @param partitions the partitions to compact, by stored names of columns; none = all
    */
-  Compaction.Result run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {
+  static Compaction.Result run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {
     LoadedTable loaded = table.loaded();
     if (loaded.snapshot().isEmpty()) {
       return Compaction.Result.nothing(0);
@@ -52,32 +40,22 @@ final class TableCompaction {
     if (crowded.isEmpty()) {
       return Compaction.Result.nothing(loaded.snapshot().get().id());
     }
-    String id = FileReplacement.Running.begin(crowded);
-    try {
-      Identifier name = Identifier.of(new String[] {loaded.object().namespace()}, loaded.object().name());
-      rows(loaded, crowded).writeTo(Names.quoted(catalog, name))
-          .option(WriteOptions.REPLACEMENT, id).option(WriteOptions.ID, id).append();
-    } finally {
-      FileReplacement.Running.end(id);
-    }
-    return result(crowded, WriteResult.find(id).orElseThrow());
+    SparkSession session = ReplacingWrite.newSession(SparkSession.active());
+    // Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked.
+    session.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
+    return result(crowded, ReplacingWrite.run(session, rows(session, loaded, crowded), loaded, crowded));
   }
 
   /**
    * A union of scans, each with a task per bucket: of as many parts of the partitions as keep all cores busy, and in each part of
    * the buckets whose files are merged, and of those that have too many files for that and are sorted.
    */
-  private static Dataset<Row> rows(LoadedTable table, Compaction crowded) {
-    SparkSession session = RowChangeRun.newSession(SparkSession.active());
-    // Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked.
-    session.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
+  private static LogicalPlan rows(SparkSession session, LoadedTable table, Compaction crowded) {
     long mostBytes = MergeMemory.mostBytes(session.sparkContext().getConf());
-    List<LogicalPlan> branches = crowded.parts(parts(session, table.shape().buckets())).stream()
+    return ReplacingWrite.together(crowded.parts(parts(session, table.shape().buckets())).stream()
         .flatMap(part -> part.tablets().stream().collect(Collectors.groupingBy(
             files -> fits(files, mostBytes), Collectors.flatMapping(List::stream, Collectors.toList()))).values().stream())
-        .map(files -> FilesRelation.some(table, paths(table, files))).toList();
-    return Dataset.ofRows(
-        session, branches.size() == 1 ? branches.get(0) : new Union(FilesRelation.sequence(branches), false, false));
+        .map(files -> FilesRelation.some(table, files.stream().map(table::path).toList())).toList());
   }
 
   private static int parts(SparkSession session, int buckets) {
@@ -89,10 +67,6 @@ final class TableCompaction {
   private static boolean fits(List<DataFile> tablet, long mostBytes) {
     long held = tablet.stream().mapToLong(file -> MergeMemory.heldBytes(file.bytes())).sum();
     return MergeMemory.fits(tablet.size(), held, mostBytes);
-  }
-
-  private static List<Path> paths(LoadedTable table, List<DataFile> files) {
-    return files.stream().map(DataFile::path).map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).toList();
   }
 
   private static Compaction.Result result(Compaction crowded, WriteResult done) {

@@ -107,6 +107,23 @@ public sealed interface Change
     return partitions.stream().anyMatch(chosen -> hasValues(file.partition(), chosen));
   }
 
+  /**
+   * The committed files without those that a change has read and replaces.
+   *
+   * @param replaced their paths
+   * @param use what the change does with them, for the message
+   * @throws Overtaken when one of them is no longer committed
+   */
+  static List<DataFile> without(Set<String> replaced, List<DataFile> committed, String use) throws Overtaken {
+    TreeSet<String> gone = new TreeSet<>(replaced);
+    committed.forEach(file -> gone.remove(file.path()));
+    if (!gone.isEmpty()) {
+      throw new Overtaken(gone.size() + " of the " + replaced.size() + " files that it " + use + " are no longer committed, e.g. "
+          + gone.first());
+    }
+    return committed.stream().filter(file -> !replaced.contains(file.path())).toList();
+  }
+
   /** Files that were added or removed. */
   static List<DataFile> inOneOnly(List<DataFile> beganOn, List<DataFile> committed) {
     Map<String, DataFile> found = new LinkedHashMap<>();
@@ -272,13 +289,7 @@ public sealed interface Change
 
     @Override
     public List<DataFile> kept(List<DataFile> committed) throws Overtaken {
-      TreeSet<String> gone = new TreeSet<>(replaced);
-      committed.forEach(file -> gone.remove(file.path()));
-      if (!gone.isEmpty()) {
-        throw new Overtaken(gone.size() + " of the " + replaced.size()
-            + " files that it read are no longer committed, e.g. " + gone.first());
-      }
-      return committed.stream().filter(file -> !replaced.contains(file.path())).toList();
+      return without(replaced, committed, "read");
     }
   }
 

@@ -8,8 +8,6 @@ import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.write.Change.Rewrite;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -24,13 +22,6 @@ import org.slf4j.LoggerFactory;
  * @param files all of a bucket and partition, or none
  */
 public record Compaction(List<DataFile> files) implements FileReplacement {
-  /** A bucket of a partition, whose files become one file. */
-  private record Unit(int bucket, Map<String, String> partition) {
-    static Unit of(DataFile file) {
-      return new Unit(file.bucket(), file.partition());
-    }
-  }
-
   public Compaction {
     files = List.copyOf(files);
   }
@@ -44,13 +35,13 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
    */
   public static Compaction of(List<DataFile> committed, int mostFiles, List<Map<String, String>> partitions) {
     List<DataFile> chosen = committed.stream().filter(file -> partitions.isEmpty() || Change.isIn(file, partitions)).toList();
-    Map<Unit, Long> sizes = chosen.stream().collect(Collectors.groupingBy(Unit::of, Collectors.counting()));
-    return new Compaction(chosen.stream().filter(file -> sizes.get(Unit.of(file)) > mostFiles).toList());
+    Map<Tablet, Long> sizes = chosen.stream().collect(Collectors.groupingBy(Tablet::of, Collectors.counting()));
+    return new Compaction(chosen.stream().filter(file -> sizes.get(Tablet.of(file)) > mostFiles).toList());
   }
 
   /** The files by bucket and partition. */
   public List<List<DataFile>> tablets() {
-    return List.copyOf(files.stream().collect(Collectors.groupingBy(Unit::of)).values());
+    return List.copyOf(files.stream().collect(Collectors.groupingBy(Tablet::of)).values());
   }
 
   /**
@@ -106,24 +97,11 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
    */
   @Override
   public Rewrite change(List<DataFile> merged, int buckets) {
-    Map<Unit, Long> rows = new LinkedHashMap<>(rows(files));
-    Map<Unit, Long> written = rows(merged);
-    written.keySet().forEach(unit -> rows.putIfAbsent(unit, 0L));
-    rows.forEach((unit, expected) -> {
-      long actual = written.getOrDefault(unit, 0L);
-      if (actual != expected) {
-        throw new WriteException.RowsDiffer("bucket " + unit.bucket() + " of partition " + unit.partition()
-            + ": the manifest has " + expected + " rows, " + actual
-            + " were rewritten; nothing was changed. Check the replicas: colocation show");
-      }
+    Tablet.difference(files, DataFile::rows, merged).ifPresent(difference -> {
+      throw new WriteException.RowsDiffer(difference.tablet() + ": the manifest has " + difference.expected() + " rows, "
+          + difference.found() + " were rewritten; nothing was changed. Check the replicas: colocation show");
     });
     return new Rewrite(files.stream().map(DataFile::path).collect(Collectors.toSet()), merged, buckets);
-  }
-
-  private static Map<Unit, Long> rows(List<DataFile> files) {
-    Map<Unit, Long> rows = new HashMap<>();
-    files.forEach(file -> rows.merge(Unit.of(file), file.rows(), Long::sum));
-    return rows;
   }
 
   /**

@@ -3,7 +3,6 @@ package dev.colocation.spark.write;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.RowCounts;
 import java.io.Serializable;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -13,7 +12,6 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.stream.Collectors;
 
 /**
@@ -101,12 +99,10 @@ public record RowChange(
 
   @Override
   public List<DataFile> kept(List<DataFile> committed) throws Overtaken {
-    TreeSet<String> gone = new TreeSet<>(replaced);
-    List<DataFile> kept = new ArrayList<>();
+    List<DataFile> kept = Change.without(replaced, committed, "replaces");
     long rowsReplaced = 0;
     for (DataFile file : committed) {
-      if (!gone.remove(file.path())) {
-        kept.add(file);
+      if (!replaced.contains(file.path())) {
         continue;
       }
       rowsReplaced += file.rows();
@@ -114,12 +110,8 @@ public record RowChange(
         throw new IllegalArgumentException(label() + " replaces " + file.path() + ", whose tablet it has not read: " + read);
       }
     }
-    if (!gone.isEmpty()) {
-      throw new Overtaken(gone.size() + " of the " + replaced.size()
-          + " files that it replaces are no longer committed, e.g. " + gone.first());
-    }
     checkRows(rowsReplaced);
-    return List.copyOf(kept);
+    return kept;
   }
 
   /** Refuses to lose or duplicate a row that the statement did not change. */

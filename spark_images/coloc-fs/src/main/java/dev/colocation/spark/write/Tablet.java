@@ -1,0 +1,36 @@
+package dev.colocation.spark.write;
+
+import dev.colocation.spark.cluster.DataFile;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.ToLongFunction;
+
+/** One bucket of one partition of a table. */
+public record Tablet(int bucket, Map<String, String> partition) {
+  static Tablet of(DataFile file) {
+    return new Tablet(file.bucket(), file.partition());
+  }
+
+  @Override
+  public String toString() {
+    return "bucket " + bucket + " of partition " + partition;
+  }
+
+  /** A tablet whose new files have another number of rows than those that they replace have to leave. */
+  public record Difference(Tablet tablet, long expected, long found) {}
+
+  /**
+   * The first tablet in which rows are missing, or too many.
+   *
+   * @param left how many rows of a replaced file have to be in the new ones
+   */
+  public static Optional<Difference> difference(List<DataFile> replaced, ToLongFunction<DataFile> left, List<DataFile> written) {
+    Map<Tablet, long[]> rows = new LinkedHashMap<>();
+    replaced.forEach(file -> rows.computeIfAbsent(of(file), absent -> new long[2])[0] += left.applyAsLong(file));
+    written.forEach(file -> rows.computeIfAbsent(of(file), absent -> new long[2])[1] += file.rows());
+    return rows.entrySet().stream().filter(tablet -> tablet.getValue()[0] != tablet.getValue()[1]).findFirst()
+        .map(tablet -> new Difference(tablet.getKey(), tablet.getValue()[0], tablet.getValue()[1]));
+  }
+}
