@@ -166,11 +166,11 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   }
 
   /**
-   * A repeated append is not computed again: it gets no rows, and so commits nothing. The rows of a table that is being replaced
-   * are appended to the new one.
+   * A repeated append is not computed again: it gets no rows, and so commits nothing. A statement that replaces files has asked
+   * for its key before it made the query. The rows of a table that is being replaced are appended to the new one.
    */
   private static LogicalPlan ofAppend(Query query) {
-    if (wasCommitted(query)) {
+    if (query.options().replacement().isEmpty() && wasCommitted(query)) {
       return LocalRelation$.MODULE$.apply(query.plan().output());
     }
     if (query.table().target().staging().isPresent()) {
