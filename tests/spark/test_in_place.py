@@ -1,6 +1,7 @@
 """Results that stay in their group: rows in the target's buckets are written without a shuffle, or a sort."""
 
 import re
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -33,19 +34,19 @@ def nodes(plan: str) -> dict[str, int]:
 
 
 def executed(session: SparkSession, statement: str) -> list[dict[str, int]]:
-    """The nodes of each query that a statement runs."""
+    """The nodes of each query that a statement runs, by the ids of their executions: Spark keeps the last 1,000 only."""
     store = session._jsparkSession.sharedState().statusStore()
 
-    def plans() -> list[str]:
+    def executions() -> dict[int, Any]:
+        session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         found = store.executionsList()
-        return [found.apply(place).physicalPlanDescription() for place in range(found.size())]
+        return {found.apply(place).executionId(): found.apply(place) for place in range(found.size())}
 
-    before = len(plans())
+    before = max(executions())
     session.sql(statement)
-    done: list[str] = []
-    while not any("AppendData" in plan and "Final Plan" in plan for plan in done):
-        done = plans()[before:]
-    return [nodes(re.split("Initial Plan|\n\n", plan)[0]) for plan in done]
+    plans = [execution.physicalPlanDescription() for number, execution in executions().items() if number > before]
+    assert any("AppendData" in plan for plan in plans)
+    return [nodes(re.split("Initial Plan|\n\n", plan)[0]) for plan in plans]
 
 
 JOIN = f"{IN}.orders o JOIN {IN}.lines l ON o.k = l.k"

@@ -1,6 +1,5 @@
 """UPDATE, DELETE and MERGE of single rows; after each statement the table holds what DuckDB's does."""
 
-
 import duckdb
 import pytest
 from pyspark.errors import AnalysisException

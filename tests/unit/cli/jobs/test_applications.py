@@ -217,9 +217,7 @@ def test_a_submission_without_a_readable_log_has_succeeded(
     assert f"warning: SparkApplication report {UNREAD}report-driver: the cluster answered 403" in done.stderr
 
 
-def test_a_load_whose_log_is_gone_says_that_it_succeeded(
-    run: Run, cluster: FakeCluster, kubeflow: Kubeflow
-) -> None:
+def test_a_load_whose_log_is_gone_says_that_it_succeeded(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """It said nothing at all."""
     kubeflow()
     done = run("load", "orders", "--from", "x")
@@ -306,8 +304,11 @@ def test_load_says_where_copies_lie_meanwhile(run: Run, cluster: FakeCluster, ku
 def test_load_builds_on_an_application(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """--application gives volumes and sizes; --image overrides its image."""
     created = kubeflow(result=LOADED)
-    base = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-            "spec": {"image": "old", "executor": {"instances": 9}}}
+    base = {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "spec": {"image": "old", "executor": {"instances": 9}},
+    }
     done = run("load", "orders", "--from", "x", "--application", "-", "--image", "new", stdin=yaml.safe_dump(base))
     assert done.exit_code == 0
     (application,) = created.objects.values()
@@ -414,5 +415,3 @@ def test_a_table_with_a_spoiled_status_is_loaded_anew(run: Run, cluster: FakeClu
     assert run("load", "orders", "--from", "x", "--mode", "overwrite").exit_code == 0
     (application,) = created.objects.values()
     assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
-
-
