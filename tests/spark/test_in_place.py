@@ -34,7 +34,7 @@ def nodes(plan: str) -> dict[str, int]:
 
 
 def executed(session: SparkSession, statement: str) -> list[dict[str, int]]:
-    """The nodes of each query that a statement runs, by the ids of their executions: Spark keeps the last 1,000 only."""
+    """The nodes of each query that a statement runs, by their ids: Spark keeps the last 1,000 executions only."""
     store = session._jsparkSession.sharedState().statusStore()
 
     def executions() -> dict[int, Any]:
