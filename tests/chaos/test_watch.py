@@ -16,10 +16,10 @@ from .watch import Watch, is_finished
 from .work import Work
 
 
-def progress_of(bytes_done: int) -> str:
-    """What a clone of 100 bytes writes."""
+def progress_of(bytes_done: int, bytes_total: int = 100) -> str:
+    """What a clone writes."""
     progress = CloneProgress(
-        namespace="chaos", group="base", bucket=3, bytes_done=bytes_done, bytes_total=100, updated_at=""
+        namespace="chaos", group="base", bucket=3, bytes_done=bytes_done, bytes_total=bytes_total, updated_at=""
     )
     return progress.model_dump_json(by_alias=True)
 
@@ -29,7 +29,8 @@ def progress_of(bytes_done: int) -> str:
     [
         pytest.param(progress_of(100), True, id="all has arrived, so the folder should be gone"),
         pytest.param(progress_of(60), False, id="given up: the next clone of the bucket resumes it"),
-        pytest.param(None, False, id="given up before it knew what it lacks"),
+        pytest.param(progress_of(0, 0), False, id="given up before it knew what it lacks"),
+        pytest.param(None, False, id="given up before it began"),
         pytest.param("", False, id="given up when its disk failed"),
     ],
 )

@@ -152,12 +152,15 @@ def lacking(group: Mapping[str, list[str]]) -> list[str]:
 
 
 def is_finished(clone: Path) -> bool:
-    """Whether all that a clone's folder was for has arrived. One that was given up stays for a day: it is resumed."""
+    """Whether all that a clone's folder was for has arrived. One that was given up stays for a day: it is resumed.
+
+    Until a clone knows what it lacks, it reports 0 of 0 bytes.
+    """
     try:
         progress = CloneProgress.model_validate_json((clone / PROGRESS_FILE).read_text())
     except (FileNotFoundError, ValueError):  # no one syncs it: a disk that failed may have it empty
         return False
-    return progress.bytes_done >= progress.bytes_total
+    return 0 < progress.bytes_total <= progress.bytes_done
 
 
 def folders(node: str) -> list[Path]:

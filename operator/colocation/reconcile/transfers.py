@@ -179,6 +179,7 @@ class TransferClones:
 
     def __init__(self, cluster: ClusterView, snapshot: Snapshot, receiving: Counter[str]) -> None:
         self._seen = seen = cluster.observation
+        self._tables = cluster.tables
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._limits = snapshot.limits
         self._receiving = receiving
@@ -196,7 +197,8 @@ class TransferClones:
         wanted = {clone_job_name(uid, bucket, node): (bucket, node) for bucket, node in transfer.missing}
         for name, job in jobs.items():
             is_over = self._has_settled(job) or is_given_up(job, target, self._seen.now, self._limits)
-            if not job.identity.deleting and (name not in wanted or is_over):
+            is_needed = name in wanted or self._ends_by_itself(job, target)
+            if not job.identity.deleting and (not is_needed or is_over):
                 yield RemoveClone(job.identity)
         running = sum(job.phase in ("pending", "running") for job in jobs.values())
         most = target.spec.balancing.max_concurrent_clones if target.spec else 0
@@ -215,9 +217,22 @@ class TransferClones:
     def strays(self, transfers: Iterable[Transfer]) -> Iterator[RemoveClone]:
         """Jobs of tables that have arrived, or stay where they are."""
         moving = {transfer_name(transfer.table.identity.uid) for transfer in transfers}
-        for name, jobs in self._jobs.items():
-            if name not in moving:
-                yield from (RemoveClone(job.identity) for job in jobs if not job.identity.deleting)
+        left = {name: jobs for name, jobs in self._jobs.items() if name not in moving}
+        groups = {transfer_name(uid): view.group for uid, view in self._tables.items()} if left else {}
+        for name, jobs in left.items():
+            group = groups.get(name)
+            for job in jobs:
+                if not job.identity.deleting and not self._ends_by_itself(job, group):
+                    yield RemoveClone(job.identity)
+
+    def _ends_by_itself(self, job: ObservedCloneJob, group: ObservedGroup | None) -> bool:
+        """Whether a running Job copies what the group's map wants: it checks its files once more after the agent has
+        found them. One that is removed before it has ended leaves its folder on the node for a day.
+        """
+        if group is None or job.phase != "running" or is_given_up(job, group, self._seen.now, self._limits):
+            return False
+        rows = group.status.backends_per_bucket_seq or ()
+        return job.bucket < len(rows) and job.target in rows[job.bucket]
 
     def _has_settled(self, job: ObservedCloneJob) -> bool:
         """It has succeeded, and the agent has had the time to find the files."""

@@ -1,20 +1,24 @@
 """When a table that moves to another group may arrive there, and when its clones start again."""
 
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from colocation.manifests.clone_job import clone_job_name
 from colocation.model.group import ColocationGroupStatus
-from colocation.reconcile.actions import StartClone, WriteTableStatus
-from colocation.reconcile.decide import Decision
+from colocation.reconcile.actions import RemoveClone, StartClone, WriteTableStatus
+from colocation.reconcile.decide import decide
+from colocation.reconcile.evidence import Evidence
 from colocation.state.clone_jobs import transfer_name
 from colocation.state.objects import ObservedCloneJob
+from colocation.state.observation import Observation
 from colocation.state.placement import member_of
 
 from ..state.objects import NOW, clone_job, group, node, seconds
 from ..state.test_membership import placed
-from .scenes import MAP, MAP_VERSION, NODES, actions_of, agent_view, decided, held_by, observe
+from .scenes import MAP, MAP_VERSION, NODES, POLICY, SETTLED, actions_of, agent_view, decided, held_by, observe
 
 ORDERS = placed("orders", "sales", "stock")
 STATUS = {"stable": True, "backends_per_bucket_seq": MAP, "map_version": MAP_VERSION}
@@ -23,12 +27,12 @@ STOCK = group("stock", ColocationGroupStatus.model_validate(STATUS))
 STOCK = replace(STOCK, identity=replace(STOCK.identity, uid="cafebabe-group"))
 
 
-def decision(without: str = "", not_ready: str = "", jobs: tuple[ObservedCloneJob, ...] = ()) -> Decision:
+def observed(without: str = "", not_ready: str = "", jobs: tuple[ObservedCloneJob, ...] = ()) -> Observation:
     """The old group has promised to delete nothing; all nodes hold the table but those named."""
     reports = {name: [] if name == without else [held_by(name, ORDERS)] for name in NODES}
     views = {name: agent_view(SALES, (ORDERS,), found) for name, found in reports.items()}
     nodes = tuple(node(name, ready=name != not_ready) for name in NODES)
-    return decided(observe(SALES, (ORDERS,), views, groups=(SALES, STOCK), nodes=nodes, clone_jobs=jobs))
+    return observe(SALES, (ORDERS,), views, groups=(SALES, STOCK), nodes=nodes, clone_jobs=jobs)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ def decision(without: str = "", not_ready: str = "", jobs: tuple[ObservedCloneJo
 )
 def test_a_table_arrives_once_every_replica_is_complete_on_a_live_node(fields: dict[str, str], group_name: str) -> None:
     """A replica on a node that is down serves no query, and may never come back."""
-    written = [one.status.get("group") for one in actions_of(decision(**fields), WriteTableStatus)]
+    written = [one.status.get("group") for one in actions_of(decided(observed(**fields)), WriteTableStatus)]
     assert ([*written, "sales"])[0] == group_name
 
 
@@ -51,5 +55,37 @@ def test_a_failed_clone_of_a_moving_table_is_tried_again_when_its_time_comes(sec
     name, moving = clone_job_name(ORDERS.identity.uid, 1, "node-3"), transfer_name(ORDERS.identity.uid)
     job = clone_job("failed", failures=3, finished_at=NOW - seconds(seconds_ago))
     job = replace(job, identity=replace(job.identity, name=name), group=moving, bucket=1, source=None)
-    started = actions_of(decision(without="node-3", jobs=(job,)), StartClone)
+    started = actions_of(decided(observed(without="node-3", jobs=(job,))), StartClone)
     assert [one.name for one in started if one.spec.group == moving] == [name] * starts
+
+
+@pytest.mark.parametrize("placed_by", ["sales", "stock"], ids=["others are still copied", "the table has arrived"])
+@pytest.mark.parametrize(
+    ("fields", "since", "is_removed"),
+    [
+        pytest.param({}, NOW, False, id="its agent has just found the files, and it checks them once more"),
+        pytest.param({}, SETTLED, True, id="it hangs"),
+        pytest.param({"target": "node-9"}, NOW, True, id="the map wants nothing there"),
+        pytest.param({"bucket": 99}, NOW, True, id="the map has no such bucket"),
+        pytest.param({"phase": "failed", "finished_at": NOW}, NOW, True, id="it waits for another attempt"),
+    ],
+)
+def test_a_clone_job_that_is_about_to_end_is_not_removed(
+    placed_by: str, fields: dict[str, Any], since: datetime, is_removed: bool
+) -> None:
+    """One that is removed while it runs leaves its folder on the node for a day."""
+    job = replace(clone_job("running", failures=1), group=transfer_name(ORDERS.identity.uid), bucket=1, target="node-2")
+    job = replace(job, source=None, **fields)
+    name = clone_job_name(ORDERS.identity.uid, job.bucket, job.target)
+    job = replace(job, identity=replace(job.identity, name=name))
+    moved = placed("orders", "stock", "stock")
+    stays = {"members": (member_of(moved, leaving=False),)}
+    arrived = replace(STOCK, status=STOCK.status.model_copy(update=stays))
+    seen = observed(without="node-3", jobs=(job,))
+    if placed_by == "stock":
+        seen = replace(seen, tables=(moved,), groups=(arrived,))
+    known = Evidence().after(replace(seen, now=SETTLED, clone_jobs=()), ())
+    if since < NOW:
+        known = known.after(replace(seen, now=since), ())
+    removed = actions_of(decide(seen, known, POLICY, collect=False), RemoveClone)
+    assert [one.job.name for one in removed] == [name] * is_removed
