@@ -13,7 +13,6 @@ from ..model.metrics import Kind, Metric, known_reason
 from ..model.plan import BucketProblem, GroupPlan
 from ..model.reader_rules import dead_buckets
 from ..model.snapshot import Node
-from ..state.clone_jobs import progress_of
 from ..state.membership import GroupKey
 from ..state.nodes import SICK
 from ..state.objects import ObservedGroup, ObservedTable
@@ -114,7 +113,7 @@ def _clone_bytes(observation: Observation) -> Values:
     keys = [group.key for group in observation.groups]
     done, left = Counter[GroupKey](), Counter[GroupKey]()
     for job in observation.clone_jobs:
-        progress = progress_of(observation, job) if job.phase in ("pending", "running") else None
+        progress = observation.clone_progress.get(job.place) if job.phase in ("pending", "running") else None
         if progress is not None:
             done[job.group_namespace, job.group] += progress.bytes_done
             left[job.group_namespace, job.group] += max(0, progress.bytes_total - progress.bytes_done)

@@ -25,6 +25,8 @@ from ..model.names import (
 )
 
 CLONE_COMPONENT = "clone"
+CLONE_NAME_PREFIX = "clone-"
+CLONE_UID_DIGITS = 8
 ANNOTATION_NAMESPACE = "colocation.dev/namespace"
 ANNOTATION_TARGET = "colocation.dev/target"
 ANNOTATION_SOURCE = "colocation.dev/source"
@@ -70,7 +72,7 @@ class CloneJobSettings(Frozen):
 def clone_job_name(group_uid: str, bucket: int, target: str) -> str:
     """One per (group, bucket, target); at most 63 characters."""
     node = hashlib.sha256(target.encode()).hexdigest()[:8]
-    return f"clone-{group_uid[:8]}-b{bucket:05d}-{node}"
+    return f"{CLONE_NAME_PREFIX}{group_uid[:CLONE_UID_DIGITS]}-b{bucket:05d}-{node}"
 
 
 def clone_job(name: str, spec: CloneSpec, source: str | None, failures: int, settings: CloneJobSettings) -> JsonObject:

@@ -9,13 +9,12 @@ a column can be renamed, if only to another case, when its name in the files sta
 list does not matter. Everything else would change or hide existing rows.
 """
 
-import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .base import Frozen
 from .conditions import Reason
 from .group import ColocationGroupSpec
-from .spark_types import canonical_type
 from .table import ColocatedTableSpec, ColocatedTableStatus, Column
 
 
@@ -51,6 +50,35 @@ def check_newcomer(
 ) -> Refusal | None:
     """As ``check_schema``, for a table that comes from another group: its files are bucketed already."""
     return check_schema(group_name, group, _as_loaded(table, status))
+
+
+class Differences(NamedTuple):
+    """What is wrong with a table. ``columns``: of its files; ``schema``: of its group."""
+
+    columns: Refusal | None
+    schema: Refusal | None
+
+
+def check_table(
+    group_name: str,
+    group: ColocationGroupSpec | None,
+    table: ColocatedTableSpec,
+    status: ColocatedTableStatus,
+    is_member: bool,
+    accepted: Sequence[Column] | None,
+) -> Differences:
+    """All that is wrong with a table that is in a group or is to be in it.
+
+    ``group``: None = not known. ``accepted``: the columns of its files; None = it has none, or they are not known.
+    """
+    columns = None if accepted is None else check_columns(accepted, table.columns)
+    if group is None:
+        return Differences(columns, None)
+    if is_member:
+        return Differences(columns, check_member(group_name, group, table, status))
+    if status.group is not None:
+        return Differences(columns, check_newcomer(group_name, group, table, status))
+    return Differences(columns, check_schema(group_name, group, table))
 
 
 def check_columns(accepted: Sequence[Column], wanted: Sequence[Column]) -> Refusal | None:
@@ -111,7 +139,7 @@ def refused_change(stored: Sequence[Column], wanted: Sequence[Column]) -> str | 
         successor = by_name.pop(column.stored_name.lower(), None)
         if successor is None:
             problems.append(f"column {column.name} ({column.type}) exists and is no longer in the spec")
-        elif _simple(successor.type) != _simple(column.type):
+        elif successor.stored_type != column.stored_type:
             problems.append(f"column {successor.name} has type {column.type} and should be {successor.type}")
         elif successor.stored_name != column.stored_name:
             problems.append(
@@ -125,12 +153,3 @@ def refused_change(stored: Sequence[Column], wanted: Sequence[Column]) -> str | 
         if not column.nullable
     )
     return "; ".join(problems) or None
-
-
-_COMMENT = re.compile(r"\s+comment\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE | re.DOTALL)
-"""Of a field within a struct."""
-
-
-def _simple(type_name: str) -> str:
-    """What two names of one type have in common: comments of fields do not matter to files."""
-    return "".join(_COMMENT.sub("", canonical_type(type_name)).lower().split())

@@ -32,6 +32,8 @@ from .names import group_key
 from .spark_types import canonical_type, is_key_type
 
 MAX_COMMENT_LENGTH = 1024
+_COMMENT = re.compile(r"\s+comment\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE | re.DOTALL)
+"""Of a field within a struct."""
 
 
 class Column(Frozen):
@@ -48,6 +50,11 @@ class Column(Frozen):
     def _known_type(cls, name: str) -> str:
         canonical_type(name)
         return name
+
+    @property
+    def stored_type(self) -> str:
+        """The type as far as files depend on it: without comments of its fields."""
+        return "".join(_COMMENT.sub("", canonical_type(self.type)).lower().split())
 
     @property
     def stored_name(self) -> str:

@@ -15,6 +15,7 @@ from math import inf
 
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.names import LABEL_ZONE
+from colocation.model.plan import Plan
 from colocation.model.snapshot import Clone, GroupState, Node, Snapshot
 
 from .evenness.shares import Shares, fair_shares
@@ -144,23 +145,33 @@ class Room:
 
     def __init__(self, snapshot: Snapshot) -> None:
         fraction = snapshot.limits.disk_headroom_fraction
-        self._bytes: dict[str, float] = {
+        self.bytes_by_node: dict[str, float] = {
             node.name: node.free_bytes - fraction * node.capacity_bytes if node.capacity_bytes else inf
             for node in snapshot.nodes
         }
 
     def available_bytes(self, node: str) -> float:
-        return self._bytes.get(node, 0)
+        return self.bytes_by_node.get(node, 0)
 
     def with_room(self, nodes: Iterable[str], size_bytes: int) -> list[str]:
         """Those of the nodes that have room for so much."""
-        available = self._bytes
+        available = self.bytes_by_node
         return [node for node in nodes if available.get(node, 0) >= size_bytes]
 
     def take(self, node: str, size_bytes: int) -> None:
         """Reserve room; may go below zero, which means that much is short."""
-        if node in self._bytes:
-            self._bytes[node] -= size_bytes
+        if node in self.bytes_by_node:
+            self.bytes_by_node[node] -= size_bytes
+
+
+def room_left(snapshot: Snapshot, plan: Plan) -> dict[str, float]:
+    """Node -> bytes that may be written there beyond the clones in flight and those that the plan starts now."""
+    room = Cluster(snapshot).room_now()
+    for group in plan.groups:
+        for index in group.start_now:
+            move = group.moves[index]
+            room.take(move.to, move.bytes)
+    return room.bytes_by_node
 
 
 class Cluster:

@@ -10,26 +10,34 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ..model.conditions import Reason
+from ..model.group import RecycledTable
 from ..model.names import node_label
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
+from ..planner import plan_contained, without_violations
 from ..state.assemble import assemble
 from ..state.memo import Memo
 from ..state.observation import Observation
 from ..state.parse import parse_time
 from ..state.snapshot import snapshot_of
+from ..state.views import ClusterView, GroupView
 from .actions import CollectGarbage, DropBucket, RecycleTable
-from .deletion import collect_actions, stray_clones
+from .deletion import collect_actions, leftovers, stray_clones
 from .evidence import Evidence
-from .findings import Findings, find
+from .findings import Findings
 from .group_scopes import group_scopes
+from .members import next_recycled
+from .namespace_files import NamespaceFiles
 from .policy import Policy
-from .recycling import Withheld
+from .recovery import bins_of, recoveries_of, unclaimed_folders
+from .recycling import Withheld, recycling
 from .scopes import Containment, Scope, each
 from .spark_access import Marked, label_actions, mark_actions
 from .tables import missing_groups, table_scopes
-from .transfers import TransferClones
+from .transfers import TransferClones, transfers_of
 
+CHECK_OF_PLANS = "check of plans"
 DELETIONS = (DropBucket, RecycleTable, CollectGarbage)
 """From disks; each is a scope of its own."""
 
@@ -64,10 +72,62 @@ def decide(
     trusted = evidence.trusted(observation)
     cluster = assemble(trusted, memo, containment.errors)
     snapshot = snapshot_of(cluster, policy.limits, policy.agent_grace_seconds, memo, containment.errors)
-    found = find(cluster, snapshot, evidence, policy, collect, containment)
+    found = _find(cluster, snapshot, evidence, policy, collect, containment)
     scopes = tuple(_scopes(found, collect, memo, containment))
     errors, withheld = containment.errors, found.recycling.withheld
     return Decision(snapshot, found.plan, scopes, bool(errors) or _is_waiting(found), errors, withheld)
+
+
+def _find(
+    cluster: ClusterView,
+    snapshot: Snapshot,
+    evidence: Evidence,
+    policy: Policy,
+    collect: bool,
+    containment: Containment,
+) -> Findings:
+    """Look at the cluster as a whole."""
+    plan, unclaimed = _planned(snapshot, containment), unclaimed_folders(cluster.observation)
+    recycled = {view.key: _recycled(view, cluster, containment) for view in cluster.groups.values()}
+    records = [record for records in recycled.values() for record in records]
+    missing = (node.name for node in snapshot.nodes if node.not_ready_reason == Reason.DISK_MISSING)
+    return Findings(
+        cluster=cluster,
+        snapshot=snapshot,
+        plan=plan,
+        evidence=evidence,
+        policy=policy,
+        recycled=recycled,
+        recycling=recycling(cluster, records, evidence, policy),
+        transfers=tuple(transfers_of(cluster, snapshot, plan, evidence, containment)),
+        recoveries={one.table.identity.uid: one for one in recoveries_of(cluster, snapshot, unclaimed, containment)},
+        leftovers=leftovers(cluster) if collect else {},
+        files=NamespaceFiles(cluster, policy.data_root),
+        bins=bins_of(cluster.observation),
+        unclaimed=unclaimed,
+        ready=frozenset(node.name for node in snapshot.nodes if node.ready),
+        disk_missing=frozenset(missing),
+    )
+
+
+def _recycled(view: GroupView, cluster: ClusterView, containment: Containment) -> tuple[RecycledTable, ...]:
+    found = containment.run(view.group.scope, next_recycled, view, cluster)
+    return view.group.status.recycled if found is None else found
+
+
+def _planned(snapshot: Snapshot, containment: Containment) -> Plan:
+    """The plan of all groups; one that cannot be planned does nothing, and is remembered in ``containment``."""
+    made, failures = plan_contained(snapshot)
+    for (namespace, name), error in failures.items():
+        containment.errors.setdefault(f"plan of group {namespace}/{name}", error)
+    checked = containment.run(CHECK_OF_PLANS, lambda: without_violations(snapshot, made))
+    return _idle(made) if checked is None else checked
+
+
+def _idle(plan: Plan) -> Plan:
+    """The verdicts alone: what could not be checked is not carried out."""
+    nothing: dict[str, object] = {"start_now": (), "next_map": None, "drops": (), "cancel": ()}
+    return Plan(groups=tuple(group.model_copy(update=nothing) for group in plan.groups))
 
 
 def _is_waiting(found: Findings) -> bool:

@@ -21,7 +21,6 @@ from datetime import datetime, timedelta
 
 from ..model.agent import DeletionProof, TableReport
 from ..state.agent_view import AgentView
-from ..state.clone_jobs import progress_of
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedNode, ObservedTable
 from ..state.observation import Observation
 from .actions import Action, DropBucket, RecycleTable, RestoreTable
@@ -154,7 +153,7 @@ class Evidence:
         return observation if is_same else replace(observation, nodes=nodes, clone_jobs=jobs)
 
     def _clone_seen(self, observation: Observation, job: ObservedCloneJob) -> tuple[Progress, datetime]:
-        told = progress_of(observation, job)
+        told = observation.clone_progress.get(job.place)
         progress = (job.phase, told.bytes_done if told else 0, told.steps if told else 0)
         known = self.clones_seen.get(job.identity.uid)
         return known if known and known[0] == progress else (progress, observation.now)

@@ -11,7 +11,7 @@ from ..model.conditions import Reason
 from ..model.names import node_label
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
-from ..state.clone_jobs import next_failing_targets, progress_of
+from ..state.clone_jobs import next_failing_targets
 from ..state.memo import Memo
 from ..state.nodes import next_disks
 from ..state.snapshot import awaits_files
@@ -108,7 +108,7 @@ def _facts(view: GroupView, state: GroupState, plan: GroupPlan, found: Findings,
     group, seen, now = view.group, found.cluster.observation, found.snapshot.now
     recycled, withheld = found.recycled[view.key], found.recycling.withheld
     ends = ends_of((*view.jobs, *view.arriving_jobs), now, found.snapshot.limits)
-    progress = {job.identity.uid: one for job in view.jobs if (one := progress_of(seen, job))}
+    progress = {job.identity.uid: one for job in view.jobs if (one := seen.clone_progress.get(job.place))}
     placed = set(chain.from_iterable(plan.next_map or state.map or ()))
     return GroupFacts(
         view=view,

@@ -3,7 +3,6 @@
 A table that was remembered and no longer exists was dropped, whether the operator was there or not.
 """
 
-import math
 from datetime import datetime, timedelta
 
 from ..model.group import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
@@ -100,9 +99,3 @@ def delete_after(view: GroupView, recycled: tuple[RecycledTable, ...], at: datet
     if before.delete_after and before.delete_after <= now:
         return before.delete_after
     return now if before.tables or before.members or group.private else None
-
-
-def keep_seconds_of(record: RecycledTable, now: datetime) -> int:
-    """How much longer a dropped table's files are kept."""
-    purge_at = parse_time(record.purge_at)
-    return max(0, math.ceil((purge_at - now).total_seconds())) if purge_at else 0

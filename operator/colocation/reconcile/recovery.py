@@ -13,6 +13,7 @@ from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.agent_view import AgentView
+from ..state.confirmation import has_heard, unheard
 from ..state.held import GroupFiles, TableFiles, holdings
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
@@ -139,7 +140,7 @@ def _recovery(view: TableView, seen: Observation, ready: set[str], able: set[str
     # They are given once the group remembers the new table's name for the folders.
     orders = possible if view.uid in record.recovery_uids else ()
     awaited = tuple(order for order in orders if order.node in able)
-    silent = tuple(seen.unheard(wanted.table))
+    silent = tuple(unheard(seen, wanted.table))
     is_coming = bool(silent) or any(order.node in able for order in possible)
     return Recovery(table, record, group, orders, awaited, homeless, silent, is_coming)
 
@@ -265,7 +266,7 @@ def _lacks_a_bucket(files: TableFiles, buckets: int, seen: Observation) -> bool:
     """Whether all agents were heard of the table, and there is a bucket of which none of them has anything."""
     table = files.table
     for view in seen.agent_views.values():
-        if not seen.has_heard(view, table):
+        if not has_heard(seen, view, table):
             return False
         found = view.tables.get((table.identity.namespace, table.directory))
         if found is not None and found.surplus_bytes and not found.manifest_present:

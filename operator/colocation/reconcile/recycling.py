@@ -17,6 +17,7 @@ Safety invariant: within ``BRAKE_WINDOW`` no more unexplained folders go than th
 as far as agents tell them, but for those that an admin has named.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -28,7 +29,6 @@ from ..state.parse import parse_time
 from ..state.views import ClusterView
 from .actions import RecycleTable
 from .evidence import Evidence, proof_of_folder
-from .members import keep_seconds_of
 from .policy import Policy
 from .recovery import REQUEST_DIGITS
 
@@ -218,11 +218,20 @@ def _unknown_folders(cluster: ClusterView, records: dict[str, RecycledTable]) ->
                 continue
             proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
             if proof and key not in view.asked and key not in cluster.by_folder and not _returns(cluster, record):
-                keep_seconds = keep_seconds_of(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS
+                keep_seconds = _keep_seconds(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS
                 size_bytes = max(0, report.unknown_bytes.get(path, 0))
                 yield RecycleTable(node, url, *key, keep_seconds, proof, record is not None, size_bytes)
 
 
 def _returns(cluster: ClusterView, record: RecycledTable | None) -> bool:
     """Whether a table waits for the files of the dropped one."""
-    return record is not None and any(heir.table.is_recovering for heir in cluster.heirs_of(record))
+    if record is None:
+        return False
+    heirs = cluster.heirs.get((record.namespace, record.name, record.uid), ())
+    return any(heir.table.is_recovering for heir in heirs)
+
+
+def _keep_seconds(record: RecycledTable, now: datetime) -> int:
+    """How much longer a dropped table's files are kept."""
+    purge_at = parse_time(record.purge_at)
+    return max(0, math.ceil((purge_at - now).total_seconds())) if purge_at else 0

@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from ..manifests.clone_job import clone_job_name
 from ..model.clone import CloneSource, CloneSpec
@@ -18,10 +17,9 @@ from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
 from ..model.snapshot import FailingTarget, Node, Snapshot
-from ..planner.cluster import Cluster, Room
+from ..planner.cluster import room_left
 from ..planner.status import listed
-from ..state.agent_view import AgentView
-from ..state.clone_jobs import SETTLE_SECONDS, failing_targets_of, is_transfer, progress_of, retry_at, transfer_name
+from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, retry_at, transfer_name
 from ..state.held import GroupFiles, Held, holdings
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.observation import Observation
@@ -42,7 +40,7 @@ class Transfer:
 
     ``wanted``: how many the map wants. ``is_safe``: nothing of it can be deleted any more on the old group's behalf.
     ``shortage``: what the new group's disks lack for it; nothing is copied until they have room for all of it.
-    ``failing``: why nothing is copied to some of the nodes now.
+    ``left_out``: nodes to which nothing is copied now, as the last clones there failed; ``failing``: says so.
     """
 
     view: TableView
@@ -53,6 +51,7 @@ class Transfer:
     missing: tuple[Replica, ...]
     wanted: int
     is_safe: bool
+    left_out: Mapping[str, FailingTarget]
     shortage: str | None = None
     failing: str | None = None
 
@@ -98,7 +97,7 @@ def transfers_of(
     ``planned``: what it starts now comes first.
     """
     ready = {node.name for node in snapshot.nodes if node.ready}
-    room, headroom_fraction = room_left(snapshot, planned), snapshot.limits.disk_headroom_fraction
+    room = room_left(snapshot, planned) if cluster.arrivals else {}
     for group in cluster.arrivals:
         for view in group.arriving:
             if view.fault is None:
@@ -107,18 +106,12 @@ def transfers_of(
                 )
                 if found:
                     transfer, wanted = found
-                    shortage = reserve(room, wanted, headroom_fraction)
-                    yield replace(transfer, shortage=shortage, failing=_failing(transfer, snapshot.now))
+                    shortage = reserve(room, wanted, snapshot.limits.disk_headroom_fraction)
+                    yield replace(transfer, shortage=shortage, failing=_failing(transfer))
 
 
-def left_out(group: ObservedGroup, now: datetime) -> dict[str, FailingTarget]:
-    """Nodes that take no clones of the group's tables now, as the last ones failed there."""
-    found = failing_targets_of(group.status.failing_targets, now)
-    return {node: target for node, target in found.items() if now < target.retry_at}
-
-
-def _failing(transfer: Transfer, now: datetime) -> str | None:
-    targets = left_out(transfer.target, now)
+def _failing(transfer: Transfer) -> str | None:
+    targets = transfer.left_out
     words = [
         f"{targets[node].failures} clones to node {node} failed: {targets[node].cause}; "
         f"it is tried again at {format_time(targets[node].retry_at)}"
@@ -130,7 +123,7 @@ def _failing(transfer: Transfer, now: datetime) -> str | None:
 def _transfer_with_room(
     view: TableView, target: GroupView, evidence: Evidence, seen: Observation, ready: set[str]
 ) -> tuple[Transfer, Counter[str]]:
-    transfer = _transfer(view, target, evidence, seen.agent_views, ready)
+    transfer = _transfer(view, target, evidence, seen, ready)
     return transfer, _bytes_to_come(transfer, seen, ready)
 
 
@@ -142,14 +135,12 @@ def _bytes_to_come(transfer: Transfer, seen: Observation, ready: set[str]) -> Co
     for bucket, node in missing:
         job = begun.get((bucket, node))
         if node in ready and (job is None or job.phase == "failed"):
-            progress = progress_of(seen, job) if job else None
+            progress = seen.clone_progress.get(job.place) if job else None
             wanted[node] += max(0, transfer.bucket_bytes[bucket] - (progress.bytes_done if progress else 0))
     return wanted
 
 
-def _transfer(
-    view: TableView, target: GroupView, evidence: Evidence, agents: Mapping[str, AgentView], ready: set[str]
-) -> Transfer:
+def _transfer(view: TableView, target: GroupView, evidence: Evidence, seen: Observation, ready: set[str]) -> Transfer:
     origin, group = view.group, target.group
     assert origin is not None  # what arrives here is placed by another group until then
     rows: BucketSequence = group.status.backends_per_bucket_seq or ()
@@ -159,8 +150,9 @@ def _transfer(
         (bucket, node) for bucket, node in wanted if node not in ready or held.get(node, {}).get(bucket) != "complete"
     ]
     nodes = {node for _, node in wanted}
-    is_safe = _is_leaving(origin, view) and evidence.is_newer(origin, nodes, agents)
-    return Transfer(view, origin, group, bucket_bytes, held, tuple(missing), len(wanted), is_safe)
+    is_safe = _is_leaving(origin, view) and evidence.is_newer(origin, nodes, seen.agent_views)
+    left_out = {node: one for node, one in target.failing_targets.items() if seen.now < one.retry_at}
+    return Transfer(view, origin, group, bucket_bytes, held, tuple(missing), len(wanted), is_safe, left_out)
 
 
 def _is_leaving(origin: ObservedGroup, view: TableView) -> bool:
@@ -241,7 +233,7 @@ class TransferClones:
         return job.finished_at is None or (self._seen.now - job.finished_at).total_seconds() >= SETTLE_SECONDS
 
     def _may_start(self, transfer: Transfer, node: str, last: ObservedCloneJob | None) -> bool:
-        if node in left_out(transfer.target, self._seen.now):
+        if node in transfer.left_out:
             return False
         if last is not None:
             again_at = retry_at(last)
@@ -297,29 +289,24 @@ class TransferClones:
         return tuple(sources[turn:] + sources[:turn])
 
 
-def room_left(snapshot: Snapshot, planned: Plan) -> Room:
-    """What the clones in flight, and those that the plan starts now, leave on the disks."""
-    room = Cluster(snapshot).room_now()
-    for group in planned.groups:
-        for index in group.start_now:
-            move = group.moves[index]
-            room.take(move.to, move.bytes)
-    return room
+def reserve(room: dict[str, float], wanted: Mapping[str, int], headroom_fraction: float) -> str | None:
+    """Take the bytes that are wanted of each node; where one has too few take nothing, and return what is short.
 
-
-def reserve(room: Room, wanted: Mapping[str, int], headroom_fraction: float) -> str | None:
-    """Take the bytes that are wanted of each node; where one has too few take nothing, and return what is short."""
-    short = [node for node in sorted(wanted) if wanted[node] > room.available_bytes(node)]
+    ``room``: node -> bytes that may be written there.
+    """
+    short = [node for node in sorted(wanted) if wanted[node] > room.get(node, 0)]
     if short:
         return _shortage(room, wanted, short, headroom_fraction)
-    for node, size_bytes in wanted.items():
-        room.take(node, size_bytes)
+    for node in wanted.keys() & room.keys():
+        room[node] -= wanted[node]
     return None
 
 
-def _shortage(room: Room, wanted: Mapping[str, int], short: Iterable[str], headroom_fraction: float) -> str:
+def _shortage(
+    room: Mapping[str, float], wanted: Mapping[str, int], short: Iterable[str], headroom_fraction: float
+) -> str:
     def words(node: str) -> str:
-        free_bytes = max(0, math.floor(room.available_bytes(node)))
+        free_bytes = max(0, math.floor(room.get(node, 0)))
         return f"node {node} is to take {wanted[node]} bytes and has room for {free_bytes}"
 
     headroom = f" ({100 * headroom_fraction:g} % of a disk stays free)" if headroom_fraction else ""

@@ -10,7 +10,7 @@ from itertools import chain
 from ..model.conditions import Reason
 from ..model.group import GroupMember, RecycledTable
 from ..model.schema_check import Refusal
-from .clone_jobs import group_uids, is_current, transfer_name
+from .clone_jobs import failing_targets_of, group_uids, is_current, transfer_name
 from .confirmation import fault_of, is_recent
 from .held import NOT_REPORTED, ReportsByTable, TableFiles
 from .membership import Membership, memberships
@@ -18,9 +18,11 @@ from .memo import Memo
 from .nodes import nodes_without_their_disk
 from .objects import DroppedTable, ObservedCloneJob, ObservedGroup, ObservedTable
 from .observation import Observation
-from .placement import GroupKey, Records, claims, is_heir, member_of, record_of, recycled_records
+from .placement import GroupKey, Records, claims, member_of, record_of, recycled_records
 from .views import ClusterView, DroppedView, GoneTable, GroupView, TableView
 
+Heirs = dict[tuple[str, str, str], tuple[TableView, ...]]
+"""(namespace, name, uid) of a dropped table -> the tables that bring it back, or have done so."""
 NEWS = timedelta(seconds=60)
 """How long a deleted table counts as one that its group has not noticed yet."""
 
@@ -35,10 +37,12 @@ def assemble(
     memo, membership = memo or Memo(), memberships(observation, memo)
     records = recycled_records(observation.groups)
     tables = _Tables(observation, membership, records, memo).views({} if errors is None else errors)
-    heirs: dict[str, tuple[TableView, ...]] = {}
+    heirs: Heirs = {}
     for view in tables.values():
         if view.table.recovers:
-            heirs[view.table.recovers] = (*heirs.get(view.table.recovers, ()), view)
+            identity = view.table.identity
+            key = (identity.namespace, identity.name, view.table.recovers)
+            heirs[key] = (*heirs.get(key, ()), view)
     gathered = _Groups(observation, membership, tables, heirs)
     groups = {group.key: memo.same(("group", group.key), gathered.view(group)) for group in observation.groups}
     return ClusterView(
@@ -126,7 +130,7 @@ class _Groups:
         observation: Observation,
         membership: Membership,
         tables: dict[str, TableView],
-        heirs: dict[str, tuple[TableView, ...]],
+        heirs: Heirs,
     ) -> None:
         self._observation, self._membership = observation, membership
         self._tables, self._heirs = tables, heirs
@@ -153,6 +157,7 @@ class _Groups:
             is_wanted=key in self._wanted,
             jobs=tuple(self._jobs.get(key, ())),
             arriving_jobs=tuple(chain.from_iterable(map(self._jobs_of, arriving))),
+            failing_targets=failing_targets_of(group.status.failing_targets, self._observation.now),
             namespace_uid=self._observation.namespace_uids.get(group.identity.namespace),
         )
 
@@ -168,7 +173,7 @@ class _Groups:
                 yield view
 
     def _dropped(self, record: RecycledTable) -> DroppedView:
-        heirs = tuple(view for view in self._heirs.get(record.uid, ()) if is_heir(view.table, record))
+        heirs = self._heirs.get((record.namespace, record.name, record.uid), ())
         last_seen = self._observation.dropped_tables.get(record.uid)
         return DroppedView(record, record.uid in self._tables, heirs, last_seen)
 

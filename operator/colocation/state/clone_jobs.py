@@ -7,8 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ..manifests.clone_job import clone_job_name
-from ..model.agent import CloneProgress
+from ..manifests.clone_job import CLONE_UID_DIGITS
 from ..model.group import FailingTargetStatus
 from ..model.snapshot import Clone, FailingTarget, GroupState
 from .objects import ObservedCloneJob
@@ -83,7 +82,7 @@ def group_uids(observation: Observation) -> dict[tuple[str, str], str]:
 def is_current(uids: Mapping[tuple[str, str], str], job: ObservedCloneJob) -> bool:
     """Whether a Job belongs to a group as it is now, and not to a predecessor of that name."""
     uid = uids.get((job.group_namespace, job.group))
-    return uid is not None and job.identity.name == clone_job_name(uid, job.bucket, job.target)
+    return uid is not None and job.owner == uid[:CLONE_UID_DIGITS]
 
 
 def is_settled(job: ObservedCloneJob, group: GroupState, now: datetime) -> bool:
@@ -118,17 +117,8 @@ def overdue_cause(job: ObservedCloneJob, now: datetime, clone_deadline_seconds: 
     return None
 
 
-def progress_of(observation: Observation, job: ObservedCloneJob) -> CloneProgress | None:
-    """What the target's agent reports of the clone."""
-    view = observation.agent_views.get(job.target)
-    if view is None or view.report is None:
-        return None
-    wanted = (job.group_namespace, job.group, job.bucket)
-    return next((one for one in view.report.clones if (one.namespace, one.group, one.bucket) == wanted), None)
-
-
 def _clone(observation: Observation, job: ObservedCloneJob, bytes_total: int = 0) -> Clone:
-    progress = progress_of(observation, job)
+    progress = observation.clone_progress.get(job.place)
     since = job.advanced_at or job.started_at or job.identity.created_at
     return Clone(
         namespace=job.group_namespace,

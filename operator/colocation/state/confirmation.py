@@ -1,11 +1,12 @@
-"""Finds replicas that their agent has not confirmed since a commit, and tables whose manifest no agent has.
+"""Finds agents that have not reported on a table, replicas that are not confirmed since a commit, and tables whose
+manifest no agent has.
 
 For ``CONFIRMATION_GRACE`` after a commit the last verdict stands for the replicas of which no agent has reported since:
 agents answer within a moment, and joins should not shuffle for the sake of it. No deletion and no change of a map rests
 on such a replica (``GroupState.unconfirmed``), and none stands for longer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from ..model.conditions import Reason
@@ -14,6 +15,7 @@ from ..model.schema_check import Refusal
 from .agent_view import AgentView
 from .held import Pending, TableFiles
 from .objects import ObservedGroup, ObservedTable
+from .observation import Observation
 
 CONFIRMATION_GRACE = timedelta(seconds=30)
 
@@ -21,6 +23,29 @@ CONFIRMATION_GRACE = timedelta(seconds=30)
 def is_recent(moment: datetime | None, now: datetime) -> bool:
     """Whether the grace that begins at this moment is not over."""
     return moment is not None and now - moment < CONFIRMATION_GRACE
+
+
+def unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
+    """Nodes whose agent answers and has not yet reported what it has of the table."""
+    for node, url in observation.agent_urls.items():
+        view = observation.agent_views.get(node)
+        if url and view and view.silent_since is None and not has_heard(observation, view, table):
+            yield node
+
+
+def has_heard(observation: Observation, view: AgentView, table: ObservedTable) -> bool:
+    """Whether it is known what this agent has of the table, as it is wanted now.
+
+    It was asked about it; or it was asked about anything since the table is known here, and does not say that the
+    table's folder is there.
+    """
+    asked = view.asked.get((table.identity.namespace, table.directory))
+    if asked is not None:
+        return asked.reference == table.reference
+    seen_at = observation.tables_seen_at.get(table.identity.uid) or observation.started_at
+    if view.report is None or seen_at is None or not view.is_newer_than(seen_at):
+        return False
+    return f"{table.identity.namespace}/{table.directory}" not in view.report.unknown_directories
 
 
 def fault_of(

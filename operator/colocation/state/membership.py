@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from ..model.conditions import Reason
 from ..model.group import MAX_TABLES, RecycledTable
-from ..model.schema_check import Refusal, check_columns, check_member, check_newcomer, check_schema
-from ..model.table import ColocatedTableSpec
+from ..model.schema_check import Refusal, check_table
 from .memo import Memo
 from .objects import ObservedGroup, ObservedTable
 from .observation import Observation
@@ -201,19 +200,16 @@ def refusal_of(application: Application) -> Refusal | None:
         return _refusal_of_status(placed)
     if table.is_recovering:
         return _refusal_of_recovery(table, is_remembered)
-    has_known_files = table.status.snapshot and (table.status.columns or not placed.columns_are_known)
-    if has_known_files and not table.is_being_replaced:
-        refused = _refusal_of_columns(placed, table.spec)
-        if refused:
-            return refused
+    has_files = table.status.snapshot is not None and not table.is_being_replaced
+    if has_files and not placed.columns_are_known:
+        return _refusal_of_unknown_columns()
     is_member = placed.group is not None and placed.group.key == key
-    return refusal_by_group(group, table, is_member) if group else None
+    columns = table.status.columns if has_files and table.status.columns else None
+    wrong = check_table(key[1], group.spec if group else None, table.spec, table.status, is_member, columns)
+    return wrong.columns or (_refusal_by_group(group, table, is_member) if group else None) or wrong.schema
 
 
-def _refusal_of_columns(placed: Placement, spec: ColocatedTableSpec) -> Refusal | None:
-    """Why files with the columns that were accepted do not fit the spec."""
-    if placed.columns_are_known:
-        return check_columns(placed.table.status.columns, spec.columns)
+def _refusal_of_unknown_columns() -> Refusal:
     message = (
         "spec.columns was changed, and status.columns is not what the operator wrote, so nothing says whether the "
         "table's files fit; set spec.columns as it was, wait for Accepted, then change it"
@@ -232,8 +228,8 @@ def _refusal_of_status(placed: Placement) -> Refusal:
     return Refusal(reason=Reason.INVALID_STATUS, message=message)
 
 
-def refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool) -> Refusal | None:
-    """Why a group does not take a table; Doris' and StarRocks' checks come last."""
+def _refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool) -> Refusal | None:
+    """Why a group takes no table like this, whatever its schema."""
     name, spec = group.identity.name, table.spec
     if group.spec is None or spec is None:
         message = f"the spec of group {name} is not valid ({group.spec_error}); correct the group"
@@ -248,11 +244,7 @@ def refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool
             "delete that group, or name a group in colocateWith"
         )
         return Refusal(reason=Reason.PRIVATE_GROUP, message=message)
-    if is_member:
-        return check_member(name, group.spec, spec, table.status)
-    if table.status.group is not None:
-        return check_newcomer(name, group.spec, spec, table.status)
-    return check_schema(name, group.spec, spec)
+    return None
 
 
 def _refusal_of_namespace(group: ObservedGroup, table: ObservedTable) -> Refusal | None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from sys import intern
 from typing import Literal
 
+from ..manifests.clone_job import CLONE_NAME_PREFIX, CLONE_UID_DIGITS, clone_job_name
 from ..model.agent import TableReference
 from ..model.base import parse_time
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
@@ -244,6 +245,20 @@ class ObservedCloneJob:
     finished_at: datetime | None
     message: str = ""
     advanced_at: datetime | None = None
+
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """Where it copies to, and what: (target, namespace, group, bucket)."""
+        return self.target, self.group_namespace, self.group, self.bucket
+
+    @cached_property
+    def owner(self) -> str:
+        """First digits of the uid of the group, or table, that it copies for; empty if its name does not fit its
+        bucket and target.
+        """
+        name = self.identity.name
+        uid = name.removeprefix(CLONE_NAME_PREFIX)[:CLONE_UID_DIGITS]
+        return uid if name == clone_job_name(uid, self.bucket, self.target) else ""
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 A frozen value, so that a pass can be replayed, simulated and interrupted anywhere.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
+from ..model.agent import CloneProgress
 from .agent_view import AgentView, AnsweringAgent
 from .objects import (
     DroppedTable,
@@ -22,6 +23,8 @@ from .objects import (
 )
 
 BucketBytes = Mapping[int, int]
+ClonePlace = tuple[str, str, str, int]
+"""(target node, namespace, group, bucket)."""
 
 
 @dataclass(frozen=True)
@@ -65,27 +68,6 @@ class Observation:
     lost_fields: tuple[str, ...] = ()
     etcd_restored: bool = False
 
-    def unheard(self, table: ObservedTable) -> Iterator[str]:
-        """Nodes whose agent answers and has not yet reported what it has of the table."""
-        for node, url in self.agent_urls.items():
-            view = self.agent_views.get(node)
-            if url and view and view.silent_since is None and not self.has_heard(view, table):
-                yield node
-
-    def has_heard(self, view: AgentView, table: ObservedTable) -> bool:
-        """Whether it is known what this agent has of the table, as it is wanted now.
-
-        It was asked about it; or it was asked about anything since the table is known here, and does not say that the
-        table's folder is there.
-        """
-        asked = view.asked.get((table.identity.namespace, table.directory))
-        if asked is not None:
-            return asked.reference == table.reference
-        seen_at = self.tables_seen_at.get(table.identity.uid) or self.started_at
-        if view.report is None or seen_at is None or not view.is_newer_than(seen_at):
-            return False
-        return f"{table.identity.namespace}/{table.directory}" not in view.report.unknown_directories
-
     @cached_property
     def nodes_by_name(self) -> Mapping[str, ObservedNode]:
         """Of all Nodes."""
@@ -101,6 +83,15 @@ class Observation:
         """Nodes on which no agent's pod is ready, as far as Kubernetes knows."""
         ready = {agent.node for agent in self.agents if agent.ready and not agent.deleting}
         return frozenset(agent.node for agent in self.agents) - ready
+
+    @cached_property
+    def clone_progress(self) -> "Mapping[ClonePlace, CloneProgress]":
+        """What the targets' agents report of their clones, by ``ObservedCloneJob.place``."""
+        found: dict[ClonePlace, CloneProgress] = {}
+        for node, view in self.agent_views.items():
+            for one in view.report.clones if view.report else ():
+                found.setdefault((node, one.namespace, one.group, one.bucket), one)
+        return found
 
     @cached_property
     def shared_certificate_nodes(self) -> frozenset[str]:

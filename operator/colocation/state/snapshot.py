@@ -9,8 +9,8 @@ from ..model.agent import ReplicaState
 from ..model.conditions import ConditionType
 from ..model.group import BucketSequence, ColocationGroupSpec, Proposal
 from ..model.snapshot import FailingTarget, GroupState, Limits, Snapshot
-from .clone_jobs import clones_of, failing_targets_of, transfer_clones
-from .confirmation import doubtful_nodes, unconfirmed_replicas
+from .clone_jobs import clones_of, transfer_clones
+from .confirmation import doubtful_nodes, unconfirmed_replicas, unheard
 from .held import GroupFiles, Holdings, TableFiles, holdings
 from .memo import Memo
 from .nodes import planner_nodes
@@ -71,7 +71,7 @@ def _is_adopting(table: ObservedTable, agents: Observation) -> bool:
     """Whether the table waits for its snapshot, or for agents to report what they hold of it."""
     if agents.now - table.identity.created_at >= ADOPTION_GRACE:
         return False
-    return table.status.snapshot is None or any(agents.unheard(table))
+    return table.status.snapshot is None or any(unheard(agents, table))
 
 
 def _group_state(view: GroupView, observation: Observation, memo: Memo) -> GroupState:
@@ -90,7 +90,7 @@ def _group_state(view: GroupView, observation: Observation, memo: Memo) -> Group
         rows=rows,
         holdings=found,
         unconfirmed=unconfirmed_replicas(group.status, found.pending),
-        failing_targets=failing_targets_of(group.status.failing_targets, observation.now),
+        failing_targets=view.failing_targets,
         unstable_since=_unstable_since(group, spec.buckets, observation.now),
         marked_unstable=group.marked_unstable,
         proposal=group.status.proposal,

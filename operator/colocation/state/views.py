@@ -5,18 +5,19 @@ decided from it then holds. The clock is in a view only as the answer to a quest
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from ..model.agent import TableReference
 from ..model.group import GroupMember, RecycledTable
 from ..model.schema_check import Refusal
+from ..model.snapshot import FailingTarget
 from .agent_view import TableKey
 from .held import TableFiles
 from .objects import DroppedTable, ObservedCloneJob, ObservedGroup, ObservedTable
 from .observation import Observation
-from .placement import GroupKey, Records, TableMemory, as_recovered, is_heir
+from .placement import GroupKey, Records, TableMemory, as_recovered
 
 
 class TableView(NamedTuple):
@@ -109,7 +110,8 @@ class GroupView:
     ``departed``: tables that its status remembers, and that are placed by a group which does not remember them yet.
     ``dropped``: its recycle bin. ``gone``: tables that are to go there. ``adopting``: tables that take over files
     of lost ones, and are to be in the group. ``is_wanted``: a table names it. ``jobs``: its clone Jobs, ended ones too;
-    ``arriving_jobs``: those of the tables that move to it. ``namespace_uid``: None = not known yet.
+    ``arriving_jobs``: those of the tables that move to it. ``failing_targets``: by name, nodes on which clones of the
+    group failed again and again. ``namespace_uid``: None = not known yet.
     """
 
     group: ObservedGroup
@@ -122,6 +124,7 @@ class GroupView:
     is_wanted: bool = False
     jobs: tuple[ObservedCloneJob, ...] = ()
     arriving_jobs: tuple[ObservedCloneJob, ...] = ()
+    failing_targets: Mapping[str, FailingTarget] = field(default_factory=dict)
     namespace_uid: str | None = None
 
     @property
@@ -157,8 +160,9 @@ class ClusterView:
 
     ``arrivals``: the groups to which tables move. ``missing_groups``: key of each group that tables name and that does
     not exist -> these tables, the oldest first. ``records``: all dropped tables by uid, with the group that remembers
-    each. ``heirs``: uid of a dropped table -> the tables that name it as theirs. ``disks_missing``: nodes whose disk is
-    not the one that the groups know: what agents report of it is not about the node's replicas.
+    each. ``heirs``: (namespace, name, uid) of a dropped table -> the tables that bring it back, or have done so.
+    ``disks_missing``: nodes whose disk is not the one that the groups know: what agents report of it is not about the
+    node's replicas.
     """
 
     observation: Observation
@@ -167,7 +171,7 @@ class ClusterView:
     arrivals: tuple[GroupView, ...]
     missing_groups: Mapping[GroupKey, tuple[ObservedTable, ...]]
     records: Records
-    heirs: Mapping[str, tuple[TableView, ...]]
+    heirs: Mapping[tuple[str, str, str], tuple[TableView, ...]]
     disks_missing: frozenset[str]
 
     @cached_property
@@ -185,7 +189,3 @@ class ClusterView:
     def by_name(self) -> Mapping[tuple[str, str], ObservedTable]:
         """(namespace, name) -> the table."""
         return {(one.identity.namespace, one.identity.name): one for one in self.observation.tables}
-
-    def heirs_of(self, record: RecycledTable) -> tuple[TableView, ...]:
-        """The tables that bring back a dropped one, or have done so."""
-        return tuple(view for view in self.heirs.get(record.uid, ()) if is_heir(view.table, record))

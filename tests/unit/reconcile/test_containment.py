@@ -11,7 +11,8 @@ from colocation.model.snapshot import Snapshot
 from colocation.planner import planning as plans
 from colocation.planner.cluster import Cluster
 from colocation.planner.status import Status
-from colocation.reconcile import findings, group_scopes, tables
+from colocation.reconcile import decide as passes
+from colocation.reconcile import group_scopes, tables
 from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
 from colocation.reconcile.scopes import Scope
 from colocation.state import snapshot as snapshots
@@ -70,7 +71,7 @@ def test_what_an_agent_reports_harms_its_node_alone() -> None:
     ("module", "function", "attribute"),
     [
         pytest.param(snapshots, "_group_state", "group", id="state of the group"),
-        pytest.param(findings, "next_recycled", "group", id="its dropped tables"),
+        pytest.param(passes, "next_recycled", "group", id="its dropped tables"),
         pytest.param(group_scopes, "next_status", "group", id="its status"),
         pytest.param(group_scopes, "clone_actions", "group", id="its clones"),
         pytest.param(group_scopes, "drop_actions", "group", id="its drops"),
@@ -128,7 +129,7 @@ def test_plan_that_cannot_be_checked_is_not_carried_out(monkeypatch: pytest.Monk
     def check(snapshot: Snapshot, plan: Plan) -> Plan:
         raise Boom
 
-    monkeypatch.setattr(findings, "without_violations", check)
+    monkeypatch.setattr(passes, "without_violations", check)
     after = decided(two_groups())
     assert list(after.errors) == ["check of plans"]
     assert all(one.stable and not (one.start_now or one.drops or one.next_map) for one in after.plan.groups)
