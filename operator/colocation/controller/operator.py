@@ -40,7 +40,7 @@ from .leader_label import LeaderLabel
 from .leadership import Leadership
 from .metrics import Metrics
 from .pace import Pace
-from .reconciler import PassResult, Reconciler
+from .reconciler import LeaderState, PassResult, Reconciler
 from .settings import Settings
 from .strategy import BesideTheLoop
 
@@ -106,10 +106,7 @@ class Operator:
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
         self._kinds = Kinds(api)
-        self._reconciler = Reconciler(
-            self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at,
-            lambda: self._kinds.lost_fields, lambda: self.leadership.etcd_restored,
-        )  # fmt: skip
+        self._reconciler = Reconciler(self._cluster, writer, settings, self._leader_state, BesideTheLoop())
         self._certificates = self._certificate_signer(events)
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
@@ -263,17 +260,20 @@ class Operator:
     def _term(self) -> int:
         return self.leadership.term
 
-    def _may_act(self) -> bool:
+    def _leader_state(self) -> LeaderState:
         """Asked before every action, and so a sign that the loop advances."""
         self._advanced_at = time.monotonic()
-        self.metrics.leading.set(self.leadership.is_leading)
-        self.metrics.etcd_restored.set(self.leadership.etcd_restored)
-        return self.leadership.is_leading
+        leadership = self.leadership
+        self.metrics.leading.set(leadership.is_leading)
+        self.metrics.etcd_restored.set(leadership.etcd_restored)
+        return LeaderState(
+            leadership.is_leading, leadership.renewed_at, self._kinds.lost_fields, leadership.etcd_restored
+        )
 
     async def _run(self) -> None:
         while True:
             self._clock.check()
-            if not self._may_act():
+            if not self._leader_state().may_act:
                 self._leading_since = time.monotonic()
                 await asyncio.sleep(WAITING_INTERVAL_SECONDS)
                 continue

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..kube.errors import AlreadyWritten, ClusterError, Refused, StaleDecision
 from ..model.conditions import Reason
@@ -112,6 +112,19 @@ class _Done:
     has_advanced: bool = False
 
 
+class LeaderState(NamedTuple):
+    """What an operator may do at this moment. ``may_act``: False while another one may lead.
+
+    ``renewed_at``: when its Lease was renewed last, by the wall clock; None = now. ``lost_fields`` and
+    ``etcd_restored``: see ``Observation``; after a change of ``lost_fields`` ``forget_writes`` is to be called.
+    """
+
+    may_act: bool = True
+    renewed_at: datetime | None = None
+    lost_fields: tuple[str, ...] = ()
+    etcd_restored: bool = False
+
+
 class Reconciler:
     """Makes passes over one cluster.
 
@@ -119,11 +132,8 @@ class Reconciler:
         reader: what is known of the cluster.
         writer: performs actions.
         settings: of the operator.
-        may_act: asked before every action; False while another operator may lead.
+        leader_state: asked before every pass and every action.
         strategy: how to use the event loop.
-        signed_at: when this operator's Lease was renewed last, by the wall clock; None = now.
-        lost_fields: see ``Observation``; after a change ``forget_writes`` is to be called.
-        etcd_restored: see ``Observation``.
     """
 
     def __init__(
@@ -131,21 +141,15 @@ class Reconciler:
         reader: ClusterReader,
         writer: ClusterWriter,
         settings: Settings,
-        may_act: Callable[[], bool] = lambda: True,
+        leader_state: Callable[[], LeaderState] = LeaderState,
         strategy: Strategy | None = None,
-        signed_at: Callable[[], datetime | None] = lambda: None,
-        lost_fields: Callable[[], tuple[str, ...]] = lambda: (),
-        etcd_restored: Callable[[], bool] = lambda: False,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._settings = settings
-        self._may_act = may_act
+        self._leader_state = leader_state
         self._strategy = strategy or InOrder()
         self._collect_at: datetime | None = None
-        self._signed_at = signed_at
-        self._lost_fields = lost_fields
-        self._etcd_restored = etcd_restored
         self._config_maps = ConfigMapWrites(settings.namespace)
         self._last: PassResult | None = None
         self._evidence = Evidence()
@@ -164,11 +168,12 @@ class Reconciler:
             ClusterError: the cluster could not be observed.
         """
         observation = await self._reader.observe(self._evidence.doubtful)
+        state = self._leader_state()
         observation = replace(
             observation,
             refused_files=dict(self._refused),
-            lost_fields=self._lost_fields(),
-            etcd_restored=self._etcd_restored(),
+            lost_fields=state.lost_fields,
+            etcd_restored=state.etcd_restored,
         )
         self._evidence = self._evidence.ended(self._performed, observation.now)
         self._performed = ()
@@ -218,7 +223,7 @@ class Reconciler:
                 continue
             if is_repetition and isinstance(action, PostEvent):
                 continue  # of a status that was written in vain, and announced, before
-            if not self._may_act():
+            if not self._leader_state().may_act:
                 return NotLeading(f"{scope.name}: this operator may not act: its Lease ran out")
             try:
                 await self._writer.perform(self._signed(action, now))
@@ -253,7 +258,7 @@ class Reconciler:
     async def _fall_back(self, scope: Scope, action: WriteGroupStatus, performed: list[Action]) -> None:
         """Write less of a status that was refused."""
         for fallback in action.fallbacks:
-            if not self._may_act():
+            if not self._leader_state().may_act:
                 return
             try:
                 await self._writer.perform(fallback)
@@ -269,7 +274,7 @@ class Reconciler:
     async def _renew_config_maps(self, now: datetime) -> None:
         """Write some again although they have not changed; nothing waits for it."""
         for action in self._config_maps.due(now):
-            if not self._may_act():
+            if not self._leader_state().may_act:
                 return
             try:
                 await self._writer.perform(self._signed(action, now))
@@ -282,7 +287,7 @@ class Reconciler:
     def _signed(self, action: Action, now: datetime) -> Action:
         if not isinstance(action, WriteConfigMap):
             return action
-        return self._config_maps.signed(action, self._signed_at() or now)
+        return self._config_maps.signed(action, self._leader_state().renewed_at or now)
 
     def _is_time_to_collect(self, now: datetime) -> bool:
         due = self._collect_at is None or now >= self._collect_at

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from colocation.controller.reconciler import NotLeading, Reconciler
+from colocation.controller.reconciler import LeaderState, NotLeading, Reconciler
 from colocation.controller.settings import Settings
 from colocation.kube.errors import ClusterError, StaleDecision
 from colocation.manifests.config_map import spark_config_map_data
@@ -54,7 +54,7 @@ class Recorder:
 
 
 def reconciler(cluster: Recorder, may_act: Callable[[], bool] = lambda: True) -> Reconciler:
-    return Reconciler(cluster, cluster, SETTINGS, may_act)
+    return Reconciler(cluster, cluster, SETTINGS, lambda: LeaderState(may_act()))
 
 
 def a_new_group() -> Observation:
@@ -72,7 +72,7 @@ def a_lost_node() -> Observation:
 @pytest.mark.parametrize("may", [0, 1, 3])
 async def test_an_operator_acts_only_while_it_may(may: int) -> None:
     """Its Lease may run out within a pass: it is asked before every action, and every scope ends where it is."""
-    cluster, left = Recorder(a_new_group()), iter([True] * may)
+    cluster, left = Recorder(a_new_group()), iter([True] * (1 + may))  # the pass itself asks, too
     result = await reconciler(cluster, lambda: next(left, False)).reconcile_once()
     assert len(result.decision.scopes) > 1
     assert len(cluster.performed) == may
@@ -143,7 +143,7 @@ def test_the_short_status_of_a_stable_group_reports_that_it_is_stable() -> None:
 async def test_the_sign_of_life_is_the_last_renewal_of_the_lease() -> None:
     """Not the time of the write: an operator that cannot renew its Lease must not look alive."""
     cluster, renewed_at = Recorder(quiet_observation("orders")), NOW - seconds(7)
-    await Reconciler(cluster, cluster, SETTINGS, signed_at=lambda: renewed_at).reconcile_once()
+    await Reconciler(cluster, cluster, SETTINGS, lambda: LeaderState(renewed_at=renewed_at)).reconcile_once()
     [write] = cluster.of(WriteConfigMap)
     assert isinstance(write, WriteConfigMap)
     sign = read_sign_of_life(spark_config_map_data(write.content, write.sign))
