@@ -38,7 +38,7 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
 
     What killed runs have left goes, too.
     """
-    tmp_path_factory.getbasetemp()  # pytest keeps its own elsewhere, for whoever looks at a failure
+    tmp_path_factory.getbasetemp()  # pytest keeps its own elsewhere, for those who look at a failure
     parent = Path(tempfile.gettempdir())
     remove_folders_of_ended_processes(parent)
     folder = parent / f"{TEMPORARY}{os.getpid()}"

@@ -96,7 +96,7 @@ class Disks:
         except FileNotFoundError:
             return "no file"
         except OSError as error:
-            return f"the disk says: {error.strerror}"
+            return f"the disk reports: {error.strerror}"
         return ""
 
     def _manifest(self, table: JsonObject, digest: str) -> TableManifest | None:

@@ -104,7 +104,7 @@ class EndJudge:
             if name not in self._seen:
                 self._say("NotProved", at_seconds, f"the run ended without its {name}")
         for table in sorted(self._unread):
-            self._say("NotProved", at_seconds, f"nobody could read table {table} when all was well")
+            self._say("NotProved", at_seconds, f"no query could read table {table} when all was well")
         if self._missing:
             said = f"all was said to be well, and there is missing: {'; '.join(self._missing[:5])}"
             self._say("FalseStable", self._seen[LAST_LOOK], said)

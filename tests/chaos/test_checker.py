@@ -61,7 +61,7 @@ def test_a_table_younger_than_the_copy_cannot_be_recovered() -> None:
 
 @pytest.mark.parametrize("is_adopted", [True, False])
 def test_commits_since_the_copy_come_back_only_when_they_are_adopted(is_adopted: bool) -> None:
-    """An operator that did so by itself would overrule whoever restored etcd."""
+    """An operator that did so by itself would overrule the administrator who restored etcd."""
     script = begun()
     copy = script.history.invoke("faults", "save-etcd")
     script.history.note("faults", "ok", "save-etcd", copy)

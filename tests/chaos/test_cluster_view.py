@@ -70,7 +70,7 @@ def test_wanted_replicas_are_looked_for_on_the_disks(tmp_path: Path, monkeypatch
     path.unlink()
     assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: no file"]
     monkeypatch.setattr(Path, "open", fail_on_node_1)
-    assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: the disk says: Input/output error"]
+    assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: the disk reports: Input/output error"]
     assert disks.holders(table, file) == ["node-2"]
 
 

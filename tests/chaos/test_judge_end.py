@@ -27,7 +27,7 @@ def a_table_is_gone_in_the_end() -> Script:
     return script
 
 
-def nobody_looks_for_leftovers() -> Script:
+def no_look_for_leftovers() -> Script:
     script = begun()
     for name in ("healed", "well"):
         script.see(name)
@@ -79,7 +79,7 @@ BROKEN: dict[Callable[[], Script], str] = {
     an_aftermath_excuses_the_last_words: "ErrorNotAllowed",
     a_table_is_not_read_in_the_end: "NotProved",
     a_table_is_gone_in_the_end: "ErrorNotAllowed",
-    nobody_looks_for_leftovers: "NotProved",
+    no_look_for_leftovers: "NotProved",
     a_file_has_another_content_in_the_end: "FalseStable",
     a_fault_could_not_be_healed: "NotHealed",
     nothing_ever_succeeds: "NothingDone",

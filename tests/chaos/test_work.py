@@ -163,10 +163,10 @@ def test_only_groups_whose_replicas_keep_a_table_out(
 @pytest.mark.parametrize(
     ("own", "of_group", "ready", "expected"),
     [
-        pytest.param(3, 2, "True", True, id="it says other replicas than the group, and stays where it is"),
+        pytest.param(3, 2, "True", True, id="its spec has other replicas than the group, and stays where it is"),
         pytest.param(3, 2, "False", False, id="it takes no loads where it is"),
         pytest.param(2, 2, "True", False, id="the group has as many"),
-        pytest.param(None, 2, "True", False, id="it says none"),
+        pytest.param(None, 2, "True", False, id="its spec has none"),
     ],
 )
 def test_a_table_of_other_replicas_stays(own: int | None, of_group: int, ready: str, expected: bool) -> None:

@@ -79,7 +79,7 @@ class AdminApi:
     authority: Path
     address: str
     admin: str
-    nobody: str
+    outsider: str
 
     def ask(self, method: str, path: str, bearer: str) -> tuple[int, dict[str, Any]]:
         """(status, JSON) of a request."""
@@ -96,14 +96,14 @@ class AdminApi:
 def api(loaded: Loaded, tmp_path_factory: pytest.TempPathFactory) -> AdminApi:
     """An admin and somebody without rights, made as docs/how-to/admin-api.md states."""
     subject = f"--serviceaccount={OPS}:admin"
-    for what in (("namespace", OPS), ("serviceaccount", "admin", "-n", OPS), ("serviceaccount", "nobody", "-n", OPS),
+    for what in (("namespace", OPS), ("serviceaccount", "admin", "-n", OPS), ("serviceaccount", "outsider", "-n", OPS),
                  ("clusterrolebinding", "ops-admin", "--clusterrole=colocation-admin", subject)):  # fmt: skip
         kubectl("apply", "-f", "-", stdin=kubectl("create", *what, "--dry-run=client", "-o", "yaml"))
     namespace = ("-n", cluster.OPERATOR_NAMESPACE)
     authority = tmp_path_factory.mktemp("admin") / "ca.crt"
     authority.write_text(kubectl_json("get", "configmap", "colocation-operator-ca", *namespace)["data"]["ca.crt"])
     address = kubectl_json("get", "service", "colocation-operator", *namespace)["spec"]["clusterIP"]
-    return AdminApi(authority, address, token("admin", OPS), token("nobody", OPS))
+    return AdminApi(authority, address, token("admin", OPS), token("outsider", OPS))
 
 
 def test_only_admins_are_answered(api: AdminApi) -> None:
@@ -113,7 +113,7 @@ def test_only_admins_are_answered(api: AdminApi) -> None:
     [name] = answer["colocate_meta"]["groupName2Id"]
     assert name == workload.GROUP
     assert [api.ask(method, path, bearer)[0] for method, path, bearer in (
-        ("GET", "", api.nobody), ("GET", "", "none"), ("DELETE", f"/group_stable?{group_id()}", api.nobody),
+        ("GET", "", api.outsider), ("GET", "", "none"), ("DELETE", f"/group_stable?{group_id()}", api.outsider),
     )] == [403, 401, 403]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ SELECT = "o_orderkey as r_orderkey, o_orderdate as r_date"
 COUNT = "SELECT count(*) FROM returned"
 COUNT_JOINED = "SELECT count(*) FROM orders JOIN returned ON o_orderkey = r_orderkey"
 WAIT_SECONDS = 180
-BESIDE = ("-n", workload.NAMESPACE, "--group", workload.GROUP)
+OTHER_GROUP = ("-n", workload.NAMESPACE, "--group", workload.GROUP)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_more_replicas_and_fewer_again(loaded: Loaded) -> None:
 
 def assert_joined_on_its_nodes(rows: int) -> None:
     """Its join with a table of the group answers rightly, without a shuffle, from local disks."""
-    result = query(COUNT_JOINED, *BESIDE, *NO_BROADCAST)
+    result = query(COUNT_JOINED, *OTHER_GROUP, *NO_BROADCAST)
     assert result["rows"] == [[rows]]
     assert (result["exchanges"], result["remote_bytes"]) == (0, 0)
     assert [join["colocate"] for join in result["joins"]] == [True]
@@ -138,4 +138,4 @@ def every_bucket_has(replicas: int) -> bool:
 
 def count(statement: str) -> int:
     """The one number that is the answer."""
-    return int(query(statement, *BESIDE)["rows"][0][0])
+    return int(query(statement, *OTHER_GROUP)["rows"][0][0])

@@ -25,7 +25,7 @@ from colocation.storage.root import UPLOADS, DataRoot
 
 table, entry = TablePath("shop", "orders-0a1b2c3d"), LedgerEntry(FileIdentity(1, 2, 3), "aa", 1.0)
 folder = Path(sys.argv[1])
-told = {}
+found = {}
 
 def sh(*command):
     subprocess.run(command, check=True)
@@ -34,7 +34,7 @@ def look(name, required=False):
     root = DataRoot(folder)
     health = DiskHealth(root, "node-1", required)
     health.probe()
-    told[name] = [health.disk_id, health.fault.reason if health.fault else None]
+    found[name] = [health.disk_id, health.fault.reason if health.fault else None]
     return root, health
 
 look("unmounted, a mount point is required", True)
@@ -44,10 +44,10 @@ with contextlib.suppress(OSError, Exception), IncomingFile(root, UPLOADS, "big")
     for _ in range(100):
         file.write(bytes(1 << 16))
 health.probe()
-told["full"] = [health.disk_id, health.fault.reason]
+found["full"] = [health.disk_id, health.fault.reason]
 (folder / ".incoming/uploads/big").unlink()
 health.probe()
-told["with room again"] = [health.disk_id, health.fault and health.fault.reason]
+found["with room again"] = [health.disk_id, health.fault and health.fault.reason]
 root.ledger.record(table, "data/before", entry)
 killed = folder.with_name("killed")
 shutil.copytree(folder / ".ledger", killed)
@@ -55,21 +55,21 @@ root.close()
 shutil.copytree(killed, folder / ".ledger", dirs_exist_ok=True)
 sh("mount", "-o", "remount,ro", str(folder))
 root, health = look("begun on a read-only disk")
-told["it can be read"] = [str(one) for one in root.tables()]
+found["it can be read"] = [str(one) for one in root.tables()]
 root.ledger.record(table, "data/meanwhile", entry)
-told["what was hashed meanwhile is known"] = sorted(root.ledger.entries(table))
+found["what was hashed meanwhile is known"] = sorted(root.ledger.entries(table))
 root.close()
 sh("mount", "-o", "remount,rw", str(folder))
 root, health = look("writable again")
 sh("mount", "-t", "tmpfs", "-o", "size=2m", "two", str(folder))
 health.probe()
-told["another one mounted over it"] = [health.disk_id, health.fault.reason, health.needs_restart]
+found["another one mounted over it"] = [health.disk_id, health.fault.reason, health.needs_restart]
 try:
     check_disk(folder, health.disk_id)
 except WrongDisk as error:
-    told["a clone says"] = str(error)
-told["and writes nothing"] = os.listdir(folder)
-print(json.dumps(told))
+    found["a clone's error"] = str(error)
+found["and writes nothing"] = os.listdir(folder)
+print(json.dumps(found))
 """
 A_DISK_THAT_FAILS = """
 import json, sys
@@ -92,7 +92,7 @@ disks.attach(node, 1)
 data = node / disks.DATA
 data.mkdir()
 table = make_table({data_path(bucket, partition="day=1"): b"content" * 1000 for bucket in range(2)})
-told = {}
+found = {}
 
 class Agent:
     def __init__(self):
@@ -116,7 +116,7 @@ class Agent:
         report = answers.unasked((table.reference,), True)
         [of_table] = report.tables
         states = {bucket: one.state for bucket, one in of_table.buckets.items()}
-        told[name] = [report.disk.reason, of_table.manifest_present, states, len(report.clones)]
+        found[name] = [report.disk.reason, of_table.manifest_present, states, len(report.clones)]
 
 agent = Agent()
 publish_table(agent.root, table)
@@ -131,7 +131,7 @@ agent.tell("failing")
 try:
     publish(agent.root, table.path, data_path(1, load="2"), b"more")
 except OSError as error:
-    told["a load is told"] = error.strerror
+    found["a load's error"] = error.strerror
 agent.root.close()
 again = Agent()
 again.work()
@@ -141,10 +141,10 @@ disks.detach(node)
 disks.attach(node, 1)
 after = Agent()
 after.work()
-after.tell("mounted anew")
-told["the same disk"] = after.health.disk_id == agent.health.disk_id
-told["whole"] = [on_disk(after.root, table.path, path).read_bytes() == table.contents[path] for path in table.contents]
-print(json.dumps(told))
+after.tell("mounted again")
+found["the same disk"] = after.health.disk_id == agent.health.disk_id
+found["whole"] = [on_disk(after.root, table.path, path).read_bytes() == table.contents[path] for path in table.contents]
+print(json.dumps(found))
 """
 
 
@@ -176,10 +176,10 @@ def test_what_happens_to_real_disks(tmp_path: Path) -> None:
         "what was hashed meanwhile is known": ["data/before", "data/meanwhile"],
         "writable again": [disk, None],
         "another one mounted over it": [disk, "DiskMissing", True],
-        "a clone says": shown["a clone says"],
+        "a clone's error": shown["a clone's error"],
         "and writes nothing": [],
     }
-    assert "without a marker" in shown["a clone says"]
+    assert "without a marker" in shown["a clone's error"]
     assert not (tmp_path / "colocation.json").exists()
 
 
@@ -192,9 +192,9 @@ def test_a_disk_that_fails_is_reported_and_keeps_what_was_committed(tmp_path: Pa
     assert run_in_namespace(tmp_path, A_DISK_THAT_FAILS) == {
         "well": ["", True, complete, 1],
         "failing": ["DiskFailing", False, {}, 0],
-        "a load is told": "Input/output error",
+        "a load's error": "Input/output error",
         "started on a failing disk": ["DiskFailing", False, {}, 0],
-        "mounted anew": ["", True, complete, 0],
+        "mounted again": ["", True, complete, 0],
         "the same disk": True,
         "whole": [True, True],
     }

@@ -19,7 +19,7 @@ IMPLIED = {("", "", "configmaps", "create")}
 
 _SIGNERS = ("", "certificates.k8s.io", "signers")
 _REQUESTS = "certificatesigningrequests"
-ASKED_BESIDE: dict[Right, tuple[Right, ...]] = {
+ASKED_WITH: dict[Right, tuple[Right, ...]] = {
     ("", "certificates.k8s.io", f"{_REQUESTS}/approval", "patch"): ((*_SIGNERS, "approve"),),
     ("", "certificates.k8s.io", f"{_REQUESTS}/status", "patch"): ((*_SIGNERS, "sign"),),
 }
@@ -66,7 +66,7 @@ def used(log: Path, account: str) -> set[Right]:
             continue
         if event["user"]["username"] == _user(account):
             right = _right(what, what.get("apiGroup", ""), event["verb"])
-            found |= {right, *ASKED_BESIDE.get(right, ())}
+            found |= {right, *ASKED_WITH.get(right, ())}
         asked = event.get("requestObject", {}).get("spec", {})
         if asked.get("user") == _user(account):
             attributes = asked["resourceAttributes"]

@@ -105,7 +105,7 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="module")
 def api(installation: Installation) -> AdminApi:
     """An admin, an admin of one namespace, and somebody with no rights."""
-    kubectl, accounts = installation.kubectl, ("admin", "shop-admin", "nobody")
+    kubectl, accounts = installation.kubectl, ("admin", "shop-admin", "outsider")
     kubectl("apply", "-f", "-", stdin=json.dumps(admin_role()))
     for name in accounts:
         kubectl("create", "serviceaccount", name, "-n", "people")
@@ -217,8 +217,8 @@ def test_wrong_sequences_are_refused_in_the_seeds_words(api: AdminApi, rows: lis
         ("nonsense", "GET", "/api/colocate", 401, "Unauthorized"),
         ("foreign", "GET", "/api/colocate", 401, "Unauthorized"),
         (None, "GET", "/api/nothing", 401, "Unauthorized"),
-        ("nobody", "GET", "/api/colocate", 403, "Forbidden"),
-        ("nobody", "DELETE", "/api/colocate/group_stable?db_id=1&group_id=2", 403, "Forbidden"),
+        ("outsider", "GET", "/api/colocate", 403, "Forbidden"),
+        ("outsider", "DELETE", "/api/colocate/group_stable?db_id=1&group_id=2", 403, "Forbidden"),
         ("shop-admin", "GET", "/api/colocate", 403, "Forbidden"),
         ("shop-admin", "DELETE", "/api/colocate/group_stable?db_id=1&group_id=2", 403, "Forbidden"),
         ("admin", "DELETE", "/api/colocate/group_stable?db_id=1&group_id=2", 404, "NoSuchGroup"),

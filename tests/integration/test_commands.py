@@ -68,14 +68,14 @@ def shop(cluster: ControlPlane, namespace: str) -> str:
 @pytest.fixture
 def no_one(cluster: ControlPlane, shop: str, tmp_path: Path) -> Iterator[Path]:
     """The kubeconfig of an account without any right."""
-    cluster.kubectl("create", "serviceaccount", "nobody", "-n", shop)
+    cluster.kubectl("create", "serviceaccount", "outsider", "-n", shop)
     settings = yaml.safe_load(cluster.kubeconfig.read_text())
-    settings["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "nobody", "-n", shop).stdout}
+    settings["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "outsider", "-n", shop).stdout}
     settings["contexts"][0]["context"]["namespace"] = shop
-    file = tmp_path / "nobody"
+    file = tmp_path / "outsider"
     file.write_text(yaml.safe_dump(settings))
     yield file
-    cluster.kubectl("delete", "serviceaccount", "nobody", "-n", shop)
+    cluster.kubectl("delete", "serviceaccount", "outsider", "-n", shop)
 
 
 def failures(run: Colocation, lines: list[str], said: str, *more: str) -> list[str]:

@@ -283,14 +283,14 @@ def test_spark_pods_get_their_namespaces_files(installation: Installation) -> No
     before = volume_of(installation, LAKE)
     installation.kubectl("delete", "pvc", DATA_CLAIM, "-n", LAKE, "--wait=false")
 
-    def is_served_anew() -> bool:
+    def is_served_again() -> bool:
         let_go(installation)
         if not is_served(installation, LAKE):
             return False
         after = volume_of(installation, LAKE)
         return after["metadata"]["uid"] != before["metadata"]["uid"]
 
-    until(is_served_anew)
+    until(is_served_again)
     assert volume_of(installation, LAKE)["spec"]["hostPath"]["path"] == f"{DEFAULT_DATA_ROOT}/{LAKE}"
 
 

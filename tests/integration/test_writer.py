@@ -87,7 +87,7 @@ async def test_status_is_written_only_over_what_was_read(writer: Writer) -> None
     with pytest.raises(StaleDecision):
         await writer.perform(WriteGroupStatus(identity, {"stable": False, "mapVersion": 1}))
     (_, answer), (_, found) = writer.taken
-    assert found == answer, "a conflict says that what was known is old: the object is read again"
+    assert found == answer, "a conflict shows that what was known is old: the object is read again"
     assert parse_group(answer).status.stable
     await writer.perform(WriteGroupStatus(parse_identity(answer), {"stable": False}))
     assert parse_group(writer.taken[-1][1]).status.map_version == 1, "a merge keeps what it does not name"

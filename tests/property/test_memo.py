@@ -451,7 +451,7 @@ def node_is_lost_behind_another_one(cluster: Cluster) -> tuple[Observation, Obse
     return seen, _with(seen, "nodes", 1, replace(seen.nodes[1], ready=False))
 
 
-def another_table_says_what_a_missing_group_should_be(cluster: Cluster) -> tuple[Observation, Observation]:
+def another_table_shows_what_a_missing_group_should_be(cluster: Cluster) -> tuple[Observation, Observation]:
     """Then no table that names the group is refused any more for its lack."""
     _loaded(cluster)
     members = [{**one, "replicas": None} for one in cluster.groups["sales"]["status"]["members"]]
@@ -473,7 +473,7 @@ def _with_spec(seen: Observation, name: str, spec: Json) -> Observation:
 CORNERS = (
     last_holder_of_retained_files_falls_silent, group_that_remembers_nothing_changes,
     group_to_which_a_table_moves_changes, node_is_lost_behind_another_one,
-    another_table_says_what_a_missing_group_should_be,
+    another_table_shows_what_a_missing_group_should_be,
 )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def cluster(status: ColocatedTableStatus, heard: set[str], away: str | None, age
     views = {}
     for name in NODES:
         asked = tables if name in heard else tuple(TABLES.values())
-        reports = [_told(name, orders, name in heard), *(_held(name, TABLES[victim]) for victim in VICTIMS)]
+        reports = [_reported(name, orders, name in heard), *(_held(name, TABLES[victim]) for victim in VICTIMS)]
         views[name] = agent_view(sales, asked, reports)
         if name == away:
             views[name] = replace(views[name], silent_since=NOW - seconds(3600))
@@ -94,7 +94,7 @@ def _held(node: str, of: ObservedTable) -> TableReport:
     return table_report(of, SURPLUS) if node == "node-3" else held_by(node, of)
 
 
-def _told(node: str, orders: ObservedTable, heard: bool) -> TableReport:
+def _reported(node: str, orders: ObservedTable, heard: bool) -> TableReport:
     """What the node's agent reports of the table when it is asked about what the status names."""
     wanted = orders.reference.manifest
     if not heard or wanted == MANIFEST:

@@ -68,7 +68,7 @@ class AgentProcess:
         self.conversation.instance = f"{disk.node}.{number}"
         self._revision = 1
         self._known: dict[str, _Known] = {}
-        self._told: tuple[_NodePart, tuple[str, ...]] | None = None
+        self._sent: tuple[_NodePart, tuple[str, ...]] | None = None
         self._ring = asyncio.Event()
         self.ends_after_files: int | None = None
         self.is_alive = True
@@ -119,8 +119,8 @@ class AgentProcess:
         """On the tables of the question that changed after revision ``since``; None when nothing did."""
         part = self._node_part()
         unknown = tuple(name for name in part.folders if name not in question.tables)
-        if (part, unknown) != self._told:
-            self._told = (part, unknown)
+        if (part, unknown) != self._sent:
+            self._sent = (part, unknown)
             self._revision += 1
         for key in self._known.keys() - question.tables.keys():
             del self._known[key]

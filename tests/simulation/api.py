@@ -230,7 +230,7 @@ class ApiFaults:
 
     ``rate``: of requests that fail. ``away``: no request is answered or carried out. ``stale_rate``: of lists that are
     served from a version of up to ``stale_versions`` before. ``frozen_until``: the process stands still.
-    ``told_stale`` is called with every such list.
+    ``on_stale`` is called with every such list.
     """
 
     rate: float = 0.0
@@ -240,7 +240,7 @@ class ApiFaults:
     seconds: tuple[float, float] = (0.005, 0.2)
     frozen_until: float = 0.0
     slowest_watch_seconds: float = 0.5
-    told_stale: Callable[[], None] = field(default=lambda: None)
+    on_stale: Callable[[], None] = field(default=lambda: None)
 
     def frozen_seconds(self, now: float) -> float:
         """How much longer the process stands still."""
@@ -331,7 +331,7 @@ class ApiClient:
 
     def _bodies(self, resource: Resource) -> tuple[list[JsonObject], int]:
         if self.random.random() < self.faults.stale_rate:
-            self.faults.told_stale()
+            self.faults.on_stale()
             version = self.server.version - self.random.randint(1, self.faults.stale_versions)
             version = max(self.server.remembers_since, version)
             return self.server.listed_at(resource, version)

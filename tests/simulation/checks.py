@@ -138,7 +138,7 @@ class Checks:
         self.require(is_due, f"{key} is purged on {disk.node} at {now:.0f} s, {found} is to be kept")
 
     def _require_not_frozen(self, what: str, disk: Disk) -> None:
-        """Nothing goes while the Lease says that etcd was restored; what was under way by then has ended since."""
+        """Nothing goes while the Lease reports that etcd was restored; what was under way by then has ended since."""
         seconds = self._world.loop.elapsed - self._frozen_at if self._frozen_at is not None else 0.0
         self.require(seconds <= NEWS_SECONDS, f"{what} would go from {disk.node}, {seconds:.0f} s after the freeze")
 
@@ -259,7 +259,7 @@ class Checks:
         metadata, committed = table["metadata"], self._world.committed(table)
         lying = self._world.lying(metadata["namespace"], metadata["name"])
         lost = [file for file in committed if not files_in([file], "") <= lying and not self._is_news(file)]
-        self.require(not lost, f"{metadata['name']} is called back, and nobody has {lost}")
+        self.require(not lost, f"{metadata['name']} is called back, and no one has {lost}")
         self._check_rows(table)
 
     def _check_rows(self, table: dict[str, Any]) -> None:

@@ -67,7 +67,7 @@ class Etcd:
 
     def _is_whole(self, copy: Objects) -> bool:
         """Whether everything is somewhere that live, retained and dropped tables of the copy name."""
-        return all(self._lies(*one) for one in self._named(copy))
+        return all(self._is_stored(*one) for one in self._named(copy))
 
     def _named(self, copy: Objects) -> Iterator[tuple[str, str, str]]:
         """(namespace, table, manifest)."""
@@ -78,7 +78,7 @@ class Etcd:
             for record in group.get("status", {}).get("recycled", ()):
                 yield from ((record["namespace"], record["name"], digest) for digest in _digests(record))
 
-    def _lies(self, namespace: str, name: str, digest: str) -> bool:
+    def _is_stored(self, namespace: str, name: str, digest: str) -> bool:
         """Whether folders of a table's name have a snapshot's manifest, and each of its files whole."""
         world, kept_until = self._world, self._world.loop.elapsed + PURGE_SECONDS
         disks = [machine.disk for machine in world.machines.values()]

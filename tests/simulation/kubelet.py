@@ -57,7 +57,7 @@ class Kubelet:
     def _go_on(self, body: JsonObject, spec: CloneSpec, machine: "Machine") -> None:
         world, disk = self._world, machine.disk
         if spec.disk_id and spec.disk_id != disk.id:
-            return self._end(body, "Failed", "another disk lies there")
+            return self._end(body, "Failed", "another disk is there")
         manifests = [(table, digest) for table in spec.tables for digest in table.live_manifests]
         if not all(disk.put_manifest((table.namespace, table.directory), digest) for table, digest in manifests):
             return self._end(body, "Failed", "the disk does not take it")

@@ -211,7 +211,7 @@ class OrderChecks:
         tables = conversation.question.tables if conversation.question else {}
         asked = tables.get(str(order.table))
         if order.kind == "recycle":
-            self._require(asked is None, f"{name}: the agent was told that it is wanted")
+            self._require(asked is None, f"{name}: the agent knows that it is wanted")
             return
         self._require(asked is not None, f"{name}: the agent was not asked about it")
         if asked is not None:

@@ -6,7 +6,7 @@ A seed means another story once the generator changes: what matters most has a s
 
 REGRESSIONS: dict[int, str] = {
     12: "deletions were refused for ever on quiet agents: an order's deadline was counted from an old report",
-    19: "the folder of a dropped table was not told as unknown until something else changed on its node",
+    19: "the folder of a dropped table was not reported as unknown until something else changed on its node",
     30: "files on a node outside the map that lacked the live manifest stayed for ever",
     31: "a new operator called an unstable group stable before it had heard of the node",
     333: "a committed manifest without files made its group unstable for ever",
@@ -16,18 +16,18 @@ REGRESSIONS: dict[int, str] = {
     1098: "the simulation did not count a node that lacks the manifest as incomplete",
     2059: "the simulation emptied bins by the node's clock, which steps; agents count the time that they saw pass",
     509605303: "as 1098, after a first commit",
-    2959572445: "an answer that was long on its way told an old uptime, and every order was refused from then on",
+    2959572445: "an answer that was long on its way reported an old uptime, and every order was refused from then on",
 }
 
 WITH_DISKS: dict[int, str] = {
     16: "the simulation judged a drop by a map that strict balancing had written ahead of its data since",
     29: "the simulation judged a drop by what was asked after it was decided: a load had committed meanwhile",
     1053904187: "the simulation took what a frozen operator sends when it goes on for a late verdict",
-    3122100587: "a quiet group was called stable beside a failing disk: the planner's quick look did not see it",
+    3122100587: "a quiet group was called stable with a failing disk: the planner's quick look did not see it",
 }
 
 WITH_RESTORES: dict[int, str] = {
-    13: "of a dropped table nobody knew the folder that it had after the copy (fails without `colocation adopt`)",
+    13: "of a dropped table no one knew the folder that it had after the copy (fails without `colocation adopt`)",
     20: "as 13",
     55: "loads before a drop, between the restore and the operator's start, came back as of the copy",
     59: "as 55",

@@ -47,9 +47,9 @@ class Cluster:
 
     def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
         """Run to the end, next to all that happens by itself."""
-        return self.loop.run_until_complete(self._beside(coroutine))
+        return self.loop.run_until_complete(self._in_the_background(coroutine))
 
-    async def _beside(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+    async def _in_the_background(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
         living = self.loop.create_task(self.world.live())
         acting = self.loop.create_task(coroutine)
         try:
@@ -187,7 +187,7 @@ def _set_the_scene(cluster: Cluster) -> None:
     for operator in cluster.operators:
         operator.faults.rate = random.choice([0.0, 0.01, 0.05])
         operator.faults.stale_rate = random.choice([0.0, 0.3])
-        operator.faults.told_stale = world.verdicts.confuse
+        operator.faults.on_stale = world.verdicts.confuse
         operator.lost_events_rate = random.choice([0.0, 0.0, 0.05])
         if operator.lost_events_rate or operator.faults.stale_rate:  # the next full list mends what they leave
             world.verdicts.news_delay_seconds = world.limits.resync + 15
@@ -270,7 +270,7 @@ def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
                 spare = set(world.machines) - row
             holders = {one for one in world.holders(file) if one in row or not _is_nameless(world, rows, one, table)}
             if holders - spare - {cluster.bad_node} != row:
-                found.append(f"{name}: {file} is on {world.holders(file)}, the map says {rows[file.bucket]}")
+                found.append(f"{name}: {file} is on {world.holders(file)}, the map has {rows[file.bucket]}")
     return found[:3]
 
 

@@ -21,7 +21,7 @@ def swap(scene: Scene, node: str) -> None:
     scene.world.put_in(node, scene.world.new_disk(node))
 
 
-def says(scene: Scene, reason: Reason) -> bool:
+def has_reason(scene: Scene, reason: Reason) -> bool:
     return not scene.is_stable() and scene.status()["reason"] == reason
 
 
@@ -32,7 +32,7 @@ def test_nothing_is_copied_onto_an_empty_disk_until_somebody_accepts_it() -> Non
         await scene.make(relocation={"downToleranceSeconds": 3600})
         node = scene.rows()[0][0]
         swap(scene, node)
-        await scene.until(lambda: says(scene, Reason.DISK_MISSING), 30)
+        await scene.until(lambda: has_reason(scene, Reason.DISK_MISSING), 30)
         await scene.sleep(10 * MINUTE)
         assert not scene.world.machines[node].disk.files() and not scene.jobs()
         scene.world.accept_disk(node)
@@ -49,7 +49,7 @@ def test_a_disk_that_comes_back_is_used_as_it_is() -> None:
         await scene.make(relocation={"downToleranceSeconds": 3600})
         node = scene.rows()[0][0]
         swap(scene, node)
-        await scene.until(lambda: says(scene, Reason.DISK_MISSING), 30)
+        await scene.until(lambda: has_reason(scene, Reason.DISK_MISSING), 30)
         before = scene.world.machines[node].shelf
         assert before is not None
         scene.world.put_in(node, before)
@@ -112,7 +112,7 @@ def test_files_that_cannot_be_read_come_back_in_their_places() -> None:
         for file in files:
             disk.damage(file)
             scene.world.lose([file])
-        await scene.until(lambda: says(scene, Reason.REPLICA_CORRUPT), 30)
+        await scene.until(lambda: has_reason(scene, Reason.REPLICA_CORRUPT), 30)
         await scene.until_well(5 * MINUTE)
         assert scene.rows() == before and disk.holds_all(files)
 

@@ -59,7 +59,7 @@ def test_show_create_table_makes_the_same_table(session: SparkSession, tables: C
 
 def test_comments_and_places_of_columns(session: SparkSession, tables: ClusterTables) -> None:
     """They change while files stay; rows are found under the right names."""
-    table = f"{IN}.told"
+    table = f"{IN}.described"
     session.sql(f"CREATE TABLE {table} (k BIGINT COMMENT 'key', v INT, dt DATE) PARTITIONED BY (dt) "
                 f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
     session.sql(f"INSERT INTO {table} VALUES (1, 10, DATE '2026-01-01')")
@@ -75,7 +75,7 @@ def test_comments_and_places_of_columns(session: SparkSession, tables: ClusterTa
     assert values(session, f"SELECT k, v, a, b FROM {table}") == [(1, 10, None, None), (2, 20, "x", 3)]
     assert ("Comment", "about it", "") in values(session, f"DESCRIBE EXTENDED {table}")
     session.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT k, v, dt FROM {table}")
-    assert spec(tables, "told")["comment"] == "about it"
+    assert spec(tables, "described")["comment"] == "about it"
     assert [row[2] for row in described(session, table)] == ["key", "value", None]
 
 

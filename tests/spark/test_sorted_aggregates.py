@@ -93,7 +93,7 @@ IN_GROUPS = "(SELECT k FROM single GROUP BY k HAVING sum(n) > 1500)"
                  "GROUP BY r.k, l.day", id="a merge join by partition and key", marks=DEEP),
     pytest.param("SELECT k, rn, sum(n) AS s FROM (SELECT l.k, l.n, r.n AS rn FROM single l LEFT JOIN "
                  "(SELECT k, max(n) AS n FROM single GROUP BY k) r ON l.k = r.k) GROUP BY k, rn HAVING s > 0",
-                 id="beside a superset of the key"),
+                 id="next to a superset of the key"),
     pytest.param(f"SELECT k, sum(n) AS s FROM single WHERE k IN {IN_GROUPS} GROUP BY k",
                  id="groups of groups", marks=DEEP),
     pytest.param("SELECT count(*) AS c FROM (SELECT k, sum(n) AS s FROM single GROUP BY k LIMIT 5)", id="limit"),

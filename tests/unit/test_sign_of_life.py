@@ -67,7 +67,7 @@ LOST = urllib3.exceptions.ProtocolError("cut")
         pytest.param(MISSING, config_map(621), "the group's ConfigMap", id="no Lease: the operator was uninstalled"),
         pytest.param(ApiException(status=500), config_map(621), "the group's ConfigMap", id="server error"),
         pytest.param(LOST, config_map(621), "the group's ConfigMap", id="no answer"),
-        pytest.param({"spec": {"renewTime": 7}}, config_map(0), None, id="a Lease that says nothing"),
+        pytest.param({"spec": {"renewTime": 7}}, config_map(0), None, id="a Lease that reports nothing"),
         pytest.param({}, config_map(621), "the group's ConfigMap", id="an empty Lease"),
         pytest.param(FORBIDDEN, {}, None, id="an operator of the release before"),
         pytest.param(lease(0), {"operator.json": "?"}, "operator.json", id="a sign of life that cannot be read"),

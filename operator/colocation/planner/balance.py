@@ -19,7 +19,7 @@ from itertools import chain
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence, ColocationGroupSpec
 
-from .cluster import NOBODY, Cluster, GroupKey, Pool, Standing
+from .cluster import NO_NODES, Cluster, GroupKey, Pool, Standing
 from .evenness.exchange import even_placement
 from .evenness.min_cost_flow import EvennessProblem
 from .evenness.shares import is_even
@@ -63,7 +63,9 @@ def balance(view: GroupView) -> MovePlan:
     return move_plan
 
 
-def is_balanced(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str], failing: frozenset[str] = NOBODY) -> bool:
+def is_balanced(
+    pool: Pool, spec: ColocationGroupSpec, counts: Counter[str], failing: frozenset[str] = NO_NODES
+) -> bool:
     """Whether the group is even by weight alone, or as even as one that spreads over the zones can be.
 
     A group that is even over all its nodes is left alone, even if some are cordoned or ``failing``: that alone moves
@@ -73,7 +75,9 @@ def is_balanced(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str], fai
     if pool.unweighed:
         return True
     everyone = frozenset(pool.unschedulable)
-    if _is_even(pool, spec, counts, pool.weights | pool.unschedulable if everyone else pool.weights, everyone, NOBODY):
+    if _is_even(
+        pool, spec, counts, pool.weights | pool.unschedulable if everyone else pool.weights, everyone, NO_NODES
+    ):
         return True
     if not everyone and not failing:
         return False
@@ -230,7 +234,7 @@ class CrossGroupBalance:
     def _holding(self, pool: Pool) -> frozenset[str]:
         """The unschedulable nodes of the pool that hold anything."""
         if not pool.unschedulable:
-            return NOBODY
+            return NO_NODES
         return frozenset(node for node in pool.unschedulable if node in self.fair_loads)
 
     def _stays_balanced(self, view: GroupView, counts: Counter[str], giver: str, taker: str) -> bool:

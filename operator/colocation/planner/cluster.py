@@ -66,7 +66,7 @@ LIVE_REPLICAS_TO_WAIT = 2
 
 GroupKey = tuple[str, str]
 
-NOBODY: frozenset[str] = frozenset()
+NO_NODES: frozenset[str] = frozenset()
 
 
 class Standing(Enum):
@@ -99,7 +99,7 @@ class Pool:
     unschedulable: dict[str, float]
     zones: dict[str, str]
     standings: dict[str, Standing]
-    unweighed: frozenset[str] = NOBODY
+    unweighed: frozenset[str] = NO_NODES
     _shares: dict[tuple[int, int, bool, bool, frozenset[str], frozenset[str]], Shares] = field(default_factory=dict)
 
     def shares(
@@ -109,8 +109,8 @@ class Pool:
         *,
         keep_for_waiting: bool = True,
         by_weight_alone: bool = False,
-        keepers: frozenset[str] = NOBODY,
-        left_out: frozenset[str] = NOBODY,
+        keepers: frozenset[str] = NO_NODES,
+        left_out: frozenset[str] = NO_NODES,
     ) -> Shares:
         """The fair share of every node of a group of this size; computed once per size.
 

@@ -6,7 +6,7 @@ from itertools import chain
 from colocation.model.plan import Move, MoveKind
 from colocation.model.snapshot import Clone, GroupState
 
-from .cluster import NOBODY, Cluster, Pool, Standing, zone_of
+from .cluster import NO_NODES, Cluster, Pool, Standing, zone_of
 from .evenness.shares import Shares
 
 Placement = list[tuple[str, ...]]
@@ -49,7 +49,7 @@ class GroupView:
     def keepers(self) -> frozenset[str]:
         """Nodes of the map that keep what they have and take nothing else: cordoned, tainted, or failing as targets."""
         if not self.failing and not self.pool.unschedulable:
-            return NOBODY
+            return NO_NODES
         able = self.pool.unschedulable.keys() | (self.pool.weights.keys() & self.failing)
         return frozenset(able & set(chain.from_iterable(self.map)))
 

@@ -56,9 +56,9 @@ def judge(request: CertificateRequest, agents: Iterable[ObservedAgent], policy: 
     agent = next((one for one in agents if (one.name, one.uid) == (pod_name, pod_uid)), None)
     if agent is None:
         return Verdict("wait", f"no agent's pod {pod_name} with uid {pod_uid} is known")
-    told = request.extra.get(NODE_NAME, (agent.node,))
-    if told != (agent.node,):
-        message = f"the token was made for node {', '.join(told)}, and pod {pod_name} is on {agent.node}"
+    named = request.extra.get(NODE_NAME, (agent.node,))
+    if named != (agent.node,):
+        message = f"the token was made for node {', '.join(named)}, and pod {pod_name} is on {agent.node}"
         return Verdict("deny", message, agent.node)
     problem = _problem_of_terms(request, policy) or problem_of_pem(request.pem, agent.node)
     if problem:

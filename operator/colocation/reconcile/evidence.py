@@ -153,8 +153,8 @@ class Evidence:
         return observation if is_same else replace(observation, nodes=nodes, clone_jobs=jobs)
 
     def _clone_seen(self, observation: Observation, job: ObservedCloneJob) -> tuple[Progress, datetime]:
-        told = observation.clone_progress.get(job.place)
-        progress = (job.phase, told.bytes_done if told else 0, told.steps if told else 0)
+        shown = observation.clone_progress.get(job.place)
+        progress = (job.phase, shown.bytes_done if shown else 0, shown.steps if shown else 0)
         known = self.clones_seen.get(job.identity.uid)
         return known if known and known[0] == progress else (progress, observation.now)
 

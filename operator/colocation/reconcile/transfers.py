@@ -40,7 +40,7 @@ class Transfer:
 
     ``wanted``: how many the map wants. ``is_safe``: nothing of it can be deleted any more on the old group's behalf.
     ``shortage``: what the new group's disks lack for it; nothing is copied until they have room for all of it.
-    ``left_out``: nodes to which nothing is copied now, as the last clones there failed; ``failing``: says so.
+    ``left_out``: nodes to which nothing is copied now, as the last clones there failed; ``failing``: why, for people.
     """
 
     view: TableView

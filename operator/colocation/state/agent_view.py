@@ -45,8 +45,8 @@ class AgentView:
 
     def is_newer_than(self, moment: datetime) -> bool:
         """Whether the report was asked for after this moment."""
-        told_at = self.asked_at or self.answered_at
-        return told_at is not None and told_at > moment
+        asked_at = self.asked_at or self.answered_at
+        return asked_at is not None and asked_at > moment
 
 
 def key_of(reference: TableReference) -> TableKey:

@@ -211,7 +211,7 @@ def refusal_of(application: Application) -> Refusal | None:
 
 def _refusal_of_unknown_columns() -> Refusal:
     message = (
-        "spec.columns was changed, and status.columns is not what the operator wrote, so nothing says whether the "
+        "spec.columns was changed, and status.columns is not what the operator wrote, so it is not known whether the "
         "table's files fit; set spec.columns as it was, wait for Accepted, then change it"
     )
     return Refusal(reason=Reason.INVALID_STATUS, message=message)

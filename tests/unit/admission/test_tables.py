@@ -49,7 +49,7 @@ def test_the_words_are_those_of_the_operators_next_pass(body: JsonObject, reason
     "body",
     [
         pytest.param(table("new"), id="fits"),
-        pytest.param(table("new", buckets=2, replicas=2, partitionedBy=["day"]), id="says what the group says"),
+        pytest.param(table("new", buckets=2, replicas=2, partitionedBy=["day"]), id="it states what the group has"),
         pytest.param(table("new", colocateWith="other", buckets=8, replicas=1), id="makes its group"),
         pytest.param(table("new", colocateWith="accounts/ledger"), id="group of another namespace that lets it in"),
         pytest.param(table("new", colocateWith="", buckets=8, replicas=1), id="in no group"),

@@ -315,7 +315,7 @@ async def test_a_renewal_cuts_no_connection(tmp_path: Path) -> None:
     signer = Signer(tmp_path / "ca")
     own = agent_certificate_name("node-1")
     async with running(tmp_path, signer) as agent:
-        await until(lambda: len(signer.asked) == 1 and served_by(agent.port, own).issuer != _NOBODY)
+        await until(lambda: len(signer.asked) == 1 and served_by(agent.port, own).issuer != _NO_ONE)
         first = await asyncio.to_thread(served_by, agent.port, own)
         context = ssl.create_default_context(cafile=tmp_path / "ca" / "tls.crt")
         reader, writer = await connected(agent.port, context, own)
@@ -346,7 +346,7 @@ async def connected(port: int, context: ssl.SSLContext, name: str) -> tuple[asyn
                 await asyncio.sleep(0.05)
 
 
-_NOBODY = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "colocation.dev")])
+_NO_ONE = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "colocation.dev")])
 
 
 async def test_an_agent_without_a_certificate_is_not_ready(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_only_the_newest_question_is_a_base(base: int, number: int, session: str
 
 
 def test_what_an_operator_saw_of_its_lease_is_remembered() -> None:
-    """Until a question brings something newer; one that brings nothing changes nothing, whoever asks it."""
+    """Until a question brings something newer; one that brings nothing changes nothing, by any client."""
     conversation = Conversation()
     seen = SeenLease(holder="first", version=500)
     conversation.take(InventoryRequest(term=1, session="s", number=1, lease=seen))

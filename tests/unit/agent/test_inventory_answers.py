@@ -166,7 +166,7 @@ class ConversationMachine(RuleBasedStateMachine):
         assert self.node.ask() is None
 
     @invariant()
-    def knows_what_a_full_answer_says(self) -> None:
+    def knows_what_a_full_answer_reports(self) -> None:
         """Right after asking, the combined answers equal a full answer."""
         if not hasattr(self, "node"):
             return

@@ -394,11 +394,11 @@ def test_the_old_form_is_answered_in_full(agent: AgentThread, operator: Operator
     assert old_form(agent, revision=first.revision).unknown_directories == (str(TABLE.path),)
     on_disk(agent.settings.data_root, TABLE.path, data_path(0)).unlink()
 
-    def says_that_it_is_gone() -> bool:
+    def reports_that_it_is_gone() -> bool:
         second = old_form(agent, TABLE.reference, revision=first.revision)
         return second is not None and states(second)[TABLE.path.directory][0] is None
 
-    assert until(says_that_it_is_gone)
+    assert until(reports_that_it_is_gone)
     assert operator.wait(0) is not None
 
 

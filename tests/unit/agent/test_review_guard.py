@@ -141,7 +141,7 @@ async def test_granted_requests_are_not_limited(server: ApiServer, guard: Review
 
 
 async def test_reviews_in_progress_are_limited_per_address(server: ApiServer, guard: ReviewGuard) -> None:
-    """A slow API server is not overloaded; callers beyond the queue are told to retry."""
+    """A slow API server is not overloaded; callers beyond the queue are asked to retry."""
     server.gate.clear()
     count = PEER_BOUNDS.waiting + 10
     tasks = [asyncio.ensure_future(_outcome(guard.identify(forged(n), "10.0.0.9"))) for n in range(count)]

@@ -82,7 +82,7 @@ def test_another_folder_at_the_data_root_ends_the_agent(agent: AgentThread) -> N
 
 
 def test_a_full_disk_is_ready(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent serves all it has; the report says that it takes no more, and since when."""
+    """The agent serves all it has; its report shows that it takes no more, and since when."""
     full = OSError(errno.ENOSPC, "full")
     monkeypatch.setattr(agent.running.node.root, "check_writable", Mock(side_effect=full))
     agent.running.node.health.probe()

@@ -30,7 +30,7 @@ def secret(name: str, release: str | None, **data: str) -> dict[str, Any]:
             "data": data}  # fmt: skip
 
 
-def rendered_beside(helm: Path, folder: Path, objects: list[dict[str, Any]], *settings: str) -> list[dict[str, Any]]:
+def rendered_with(helm: Path, folder: Path, objects: list[dict[str, Any]], *settings: str) -> list[dict[str, Any]]:
     """``objects``: what is there, each of a kind of ``PLACES``.
 
     Returns: the chart's objects as ``helm upgrade --set …`` of release ``colocation`` would apply them to this cluster.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .cluster_with import NAMESPACE, rendered_beside
+from .cluster_with import NAMESPACE, rendered_with
 from .conftest import ChartRefused, Render, one
 
 BY_HELM = {"meta.helm.sh/release-name": "colocation", "meta.helm.sh/release-namespace": NAMESPACE}
@@ -25,7 +25,7 @@ def test_upgrade_that_keeps_what_must_stay_is_taken(
     helm: Path, tmp_path: Path, installed: list[dict[str, Any]]
 ) -> None:
     """All else may change."""
-    assert rendered_beside(helm, tmp_path, installed, "logFormat=json", "agent.nodeSelector.disk=fast")
+    assert rendered_with(helm, tmp_path, installed, "logFormat=json", "agent.nodeSelector.disk=fast")
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_values_that_leave_all_files_behind_are_refused(
 ) -> None:
     """Every node would begin with an empty folder, or with one that it may not write."""
     with pytest.raises(ChartRefused, match=message):
-        rendered_beside(helm, tmp_path, installed, setting)
-    assert rendered_beside(helm, tmp_path, [], setting)
+        rendered_with(helm, tmp_path, installed, setting)
+    assert rendered_with(helm, tmp_path, [], setting)
 
 
 def test_second_installation_is_refused(helm: Path, tmp_path: Path, installed: list[dict[str, Any]]) -> None:
@@ -49,4 +49,4 @@ def test_second_installation_is_refused(helm: Path, tmp_path: Path, installed: l
     [binding] = [item for item in installed if item["kind"] == "ClusterRoleBinding"]
     binding["subjects"][0]["namespace"] = "data-platform"
     with pytest.raises(ChartRefused, match="installed in namespace data-platform, and a cluster can have one"):
-        rendered_beside(helm, tmp_path, [binding])
+        rendered_with(helm, tmp_path, [binding])

@@ -12,7 +12,7 @@ from colocation.controller.settings import Settings
 from colocation.model.names import API_GROUP, API_VERSION, GROUP_PLURAL, LABEL_GROUP, TABLE_PLURAL
 from colocation.submit.manifest import KINDS
 
-from .cluster_with import rendered_beside, secret
+from .cluster_with import rendered_with, secret
 from .conftest import ChartRefused, Render, one, only_container, variables
 
 ON = {"webhooks.enabled": "true"}
@@ -153,7 +153,7 @@ def test_a_secret_of_somebody_else_is_left_alone(
     helm: Path, tmp_path: Path, there: list[dict[str, Any]], name: str, is_kept: bool
 ) -> None:
     """Helm takes over none that it has not made: the upgrade would fail. All that names the certificate agrees."""
-    objects = rendered_beside(helm, tmp_path, there, "webhooks.enabled=true")
+    objects = rendered_with(helm, tmp_path, there, "webhooks.enabled=true")
     [made] = [item for item in objects if item["kind"] == "Secret" and "webhooks" in item["metadata"]["name"]]
     assert (made["metadata"]["name"], made["data"] == KEPT) == (name, is_kept)
     volumes = operator(objects)["spec"]["template"]["spec"]["volumes"]
@@ -165,7 +165,7 @@ def test_a_secret_of_somebody_else_is_left_alone(
 def test_cert_manager_keeps_its_secret(helm: Path, tmp_path: Path) -> None:
     """Whatever the chart made once: the operator mounts the one that the Certificate names."""
     settings = [f"{name}={value}" for name, value in BY_CERT_MANAGER.items()]
-    objects = rendered_beside(helm, tmp_path, [FOREIGN, secret(OWN, "colocation", **KEPT)], *settings)
+    objects = rendered_with(helm, tmp_path, [FOREIGN, secret(OWN, "colocation", **KEPT)], *settings)
     assert one(objects, "Certificate", "colocation-webhooks")["spec"]["secretName"] == SHARED
     assert {"secretName": SHARED} in [
         {"secretName": volume["secret"]["secretName"]}

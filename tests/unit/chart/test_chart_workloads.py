@@ -95,7 +95,7 @@ def test_log_lines_have_one_format(render: Render) -> None:
 
 
 def test_the_operator_leaves_a_lost_node_soon(render: Render) -> None:
-    """Kubernetes' default is five minutes, in which nobody would judge stability; the user's own tolerations stay."""
+    """Kubernetes' default is five minutes, in which no one would judge stability; the user's own tolerations stay."""
     objects = render(**{"operator.failoverSeconds": "7", "operator.tolerations[0].key": "dedicated"})
     tolerations = operator(objects)["spec"]["template"]["spec"]["tolerations"]
     assert {item["key"]: item.get("tolerationSeconds") for item in tolerations} == {

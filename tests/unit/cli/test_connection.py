@@ -131,7 +131,7 @@ def test_a_refusal_by_a_server_that_is_ready_counts(
     assert asked_about_readiness in (None, server.asked.count("readyz"))
 
 
-def test_a_server_that_tells_nobody_is_waited_for_once(serve: Callable[[Starting], Starting]) -> None:
+def test_a_server_that_tells_no_one_is_waited_for_once(serve: Callable[[Starting], Starting]) -> None:
     """And not with every refusal of a long command or the page."""
     server = serve(Starting([REFUSED], [NO_ROLE_READ]))
     connected = connection.connect(None)
@@ -177,7 +177,7 @@ def test_groups_that_may_not_be_listed_are_a_gap_that_is_said(serve: Callable[[S
     assert Cluster(None, None).groups_everywhere().gap == ""
 
 
-def test_a_trial_of_a_creation_says_so_to_the_server(serve: Callable[[Starting], Starting]) -> None:
+def test_a_trial_of_a_creation_is_a_dry_run_on_the_server(serve: Callable[[Starting], Starting]) -> None:
     """By Kubernetes' own parameter, else it would be no trial."""
     server = serve(Starting([OK], [OK]))
     body = {"kind": "ColocationGroup", "metadata": {"namespace": "shop", "name": "sales"}}

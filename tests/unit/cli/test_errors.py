@@ -119,7 +119,7 @@ def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
         pytest.param(["recover", "t", "--wait-seconds", "nan"], "'nan' given; allowed: seconds", id="a wait of nan"),
     ],
 )
-def test_a_half_right_command_says_what_is_allowed(run: Run, arguments: list[str], message: str) -> None:
+def test_a_half_right_command_shows_what_is_allowed(run: Run, arguments: list[str], message: str) -> None:
     """Before any cluster is asked; what was given is in the message."""
     done = run(*arguments)
     assert done.exit_code == 2

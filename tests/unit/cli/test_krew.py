@@ -71,7 +71,7 @@ def of_a_python_that_is_gone(home: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [without_packages, of_a_python_that_is_gone])
-def test_an_environment_whose_python_changed_is_made_anew(tmp_path: Path, broken: Callable[[Path], None]) -> None:
+def test_an_environment_whose_python_changed_is_made_again(tmp_path: Path, broken: Callable[[Path], None]) -> None:
     """Once, with a word on why; the call itself goes on, its arguments as they were."""
     entry, home, variables = plugin(tmp_path, OF_ENVIRONMENT.format(last=RUNS))
     broken(home)

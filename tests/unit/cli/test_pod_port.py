@@ -38,7 +38,7 @@ def pod() -> PodPort:
     return PodPort(client.ApiClient(client.Configuration()), "shop", "sql-driver", 7080)
 
 
-def test_the_connection_is_kept_and_made_anew_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connection_is_kept_and_made_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request whose connection broke fails; the next one has another."""
     with ResultServer(token_digest(TOKEN), port=0, hold_seconds=0.01) as server:
         forwards, port = Forwards(server.port), pod()
@@ -109,7 +109,7 @@ def test_a_connection_that_ends_abruptly_prints_nothing(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("status", "forbidden"), [(403, True), (500, False), (404, False)])
-def test_who_may_not_forward_is_told_so(tmp_path: Path, status: int, forbidden: bool) -> None:
+def test_users_who_may_not_forward_learn_why(tmp_path: Path, status: int, forbidden: bool) -> None:
     """In the API server's words; waiting helps against everything else."""
     body = json.dumps({"kind": "Status", "message": "pods/portforward: no"})
     refusal = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n{body}"

@@ -57,7 +57,7 @@ def test_help_of_no_command_loads_an_api() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_list_of_commands_says_what_their_own_help_says(command: str) -> None:
+def test_the_list_of_commands_shows_what_their_own_help_reports(command: str) -> None:
     """The list has a copy of each first sentence, since it does not load the command."""
     listed = main.commands[command]
     own = listed.load()

@@ -60,7 +60,7 @@ def lying(records: tuple[RecycledTable, ...] = (), silent: str = "") -> dict[str
 
 
 def observation(records: tuple[RecycledTable, ...] = (), silent: str = ""):  # type: ignore[no-untyped-def]
-    """A folder that nobody knows lies on every node, beside that of a table."""
+    """A folder that no one knows is on every node, next to that of a table."""
     table = settled_table("lines")
     group = settled_group((table,), records)
     unknown = (FOLDER, f"shop/{table.directory}")
@@ -182,7 +182,7 @@ async def test_a_table_without_later_snapshots_is_not_verified() -> None:
     assert not any(one.verified for one in agents.values())
 
 
-async def test_a_table_that_comes_back_is_told_with_the_snapshot_that_its_group_remembers() -> None:
+async def test_a_table_that_comes_back_is_reported_with_the_snapshot_that_its_group_remembers() -> None:
     """Of which no node has a file: it may take over a folder of its name."""
     lost = replace(LINES, recovers=UID, status=LINES.status.model_copy(update={"snapshot": None}))
     record = RecycledTable(namespace="shop", name="lines", uid=UID, deleted_at=TIME, purge_at=TIME,

@@ -267,7 +267,7 @@ async def test_an_agent_that_remembers_a_newer_lease_shows_that_etcd_was_restore
     assert leases.annotations.get(ANNOTATION_ETCD_RESTORED) == ("500" if is_restored else None)
 
 
-async def test_what_this_operator_told_an_agent_itself_is_no_sign() -> None:
+async def test_what_this_operator_sent_to_an_agent_itself_is_no_sign() -> None:
     """A conversation begins again when an agent's address changes."""
     _, _, operator = await restored()
     assert operator.lease is not None and operator.lease.version > 10_000

@@ -19,10 +19,10 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("keeper", "running", "environment"), [
-    pytest.param(None, True, {}, id="nobody keeps it: a killed run left it"),
+    pytest.param(None, True, {}, id="no one keeps it: a killed run left it"),
     pytest.param(str(kept.CHECKOUT), True, {}, id="this checkout keeps it"),
     pytest.param(OTHER, False, {}, id="it does not run any more"),
-    pytest.param(OTHER, True, {"REPLACE": "1"}, id="told to replace it"),
+    pytest.param(OTHER, True, {"REPLACE": "1"}, id="asked to replace it"),
     pytest.param(OTHER, True, {"CI": "true"}, id="continuous integration"),
 ])  # fmt: skip
 def test_it_may_be_replaced(record: Path, keeper: str | None, running: bool, environment: dict[str, str]) -> None:

@@ -68,7 +68,7 @@ class FakeAgent:
     _number: int = 0
     _counter: int = 1
     _asked: dict[str, AskedTable] = field(default_factory=dict)
-    _told: dict[str, tuple[TableReport, int]] = field(default_factory=dict)
+    _sent: dict[str, tuple[TableReport, int]] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, name: str, size: int = 10) -> None:
@@ -83,7 +83,7 @@ class FakeAgent:
     def restart(self) -> None:
         """Another process on the same disk: it remembers no question."""
         self.instance += "'"
-        self._session, self._asked, self._told, self._counter = "", {}, {}, 1
+        self._session, self._asked, self._sent, self._counter = "", {}, {}, 1
         self.ring()
 
     async def answer(self, call: Call, wait_seconds: float) -> Answer:
@@ -129,7 +129,7 @@ class FakeAgent:
             return False
         for path in request.removed:
             self._asked.pop(path)
-            self._told.pop(path, None)
+            self._sent.pop(path, None)
         self._asked |= {"/".join(key_of(one.reference)): one for one in request.changed}
         self._session, self._number = request.session, request.number
         self._counter += self._asked.keys() != before.keys()
@@ -140,9 +140,9 @@ class FakeAgent:
         is_full = known[0] != self.instance
         for path, asked in self._asked.items():
             report = self._report_on(asked.reference)
-            if path not in self._told or self._told[path][0] != report:
-                self._told[path] = (report, self._counter)
-        tables = [report for report, at in self._told.values() if is_full or at > int(known[2])]
+            if path not in self._sent or self._sent[path][0] != report:
+                self._sent[path] = (report, self._counter)
+        tables = [report for report, at in self._sent.values() if is_full or at > int(known[2])]
         return self._header(tuple(tables), is_full, f"{self.instance}-{self._counter}", set(self._asked))
 
     def _report_on(self, reference: TableReference) -> TableReport:

@@ -64,10 +64,10 @@ async def test_a_page_of_large_objects_leaves_room_for_others() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    beside = asyncio.create_task(others())
+    waiting = asyncio.create_task(others())
     listing = Slow()
     await PagedApi(PAGE_OBJECTS).list_into(listing, TABLES)
-    beside.cancel()
+    waiting.cancel()
     assert len(set(listing.turns_before)) == PAGE_OBJECTS
 
 

@@ -140,7 +140,7 @@ async def test_requests_are_ended_at_once_on_the_group_that_was_read() -> None:
         pytest.param(body_of(replace(SALES, resource_version="42"), mapVersion=3), True, id="changed elsewhere"),
         pytest.param(body_of(SALES, mapVersion=4), False, id="with another map"),
         pytest.param(body_of(SALES), False, id="without a map"),
-        pytest.param(body_of(replace(SALES, uid="another"), mapVersion=3), False, id="made anew"),
+        pytest.param(body_of(replace(SALES, uid="another"), mapVersion=3), False, id="made again"),
     ],
 )
 async def test_bucket_is_dropped_only_against_the_map_that_was_read(found: JsonObject, is_sent: bool) -> None:
@@ -154,7 +154,7 @@ async def test_bucket_is_dropped_only_against_the_map_that_was_read(found: JsonO
     ("found", "is_sent"),
     [
         pytest.param(None, True, id="gone"),
-        pytest.param(body_of(replace(ORDERS, uid="00000000-another")), True, id="made anew: its folder is another"),
+        pytest.param(body_of(replace(ORDERS, uid="00000000-another")), True, id="made again: its folder is another"),
         pytest.param(body_of(ORDERS), False, id="living"),
     ],
 )

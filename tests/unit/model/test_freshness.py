@@ -36,7 +36,7 @@ def test_limits(age_seconds: int, is_current: bool) -> None:
     assert found.is_current is is_current
 
 
-def test_the_message_says_since_when() -> None:
+def test_the_message_shows_since_when() -> None:
     """And what was read; it is the same as long as the operator is silent."""
     later = [judge_freshness(RENEWED_AT, 40, TIME + timedelta(hours=hours), "Lease x") for hours in (1, 2)]
     assert later[0] == later[1]
@@ -48,7 +48,7 @@ def test_the_message_says_since_when() -> None:
 
 
 @given(st.text() | st.datetimes().map(datetime.isoformat) | st.just("9999-12-31T23:59:59-23:59"))
-def test_a_time_that_says_nothing_is_no_sign_of_life(text: str) -> None:
+def test_a_time_that_shows_nothing_is_no_sign_of_life(text: str) -> None:
     """Whatever stands there, the answer is a value."""
     assert not judge_freshness(text, 40, TIME, "the Lease").is_current
 

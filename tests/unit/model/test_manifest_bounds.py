@@ -137,7 +137,7 @@ HEADER = {**MANIFEST.to_json_dict(), "formatVersion": 2}
     ],
 )  # fmt: skip
 def test_more_than_any_table_has(monkeypatch: pytest.MonkeyPatch, stored: bytes, expected: str) -> None:
-    """Few bytes can name very much: of a manifest of 1.7 MB an agent took 1 GiB, and of 600,000 buckets it told more
+    """Few bytes can name very much: of a manifest of 1.7 MB an agent took 1 GiB, and of 600,000 buckets it sent more
     than the operator reads, so that its node was silent for everybody.
     """
     monkeypatch.setattr(table_manifest, "MAX_MANIFEST_FILES", 5)

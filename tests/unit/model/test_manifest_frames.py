@@ -137,6 +137,6 @@ def test_many_small_frames_are_too_large_together(monkeypatch: pytest.MonkeyPatc
         list(manifest_parts(stored, hashlib.sha256(stored).hexdigest()).buckets)
 
 
-def test_the_model_still_says_format_1() -> None:
+def test_the_model_still_shows_format_1() -> None:
     """A new manifest has no format until it is stored."""
     assert TableManifest.model_validate(MANIFEST.to_json_dict()).format_version == 1

@@ -46,7 +46,7 @@ def test_fitting_tables(fitting: ColocatedTableSpec) -> None:
     ],
     ids=["buckets", "number of columns", "type", "replicas", "order of columns"],
 )
-def test_first_difference_is_told(given: ColocatedTableSpec, message: str) -> None:
+def test_first_difference_is_reported(given: ColocatedTableSpec, message: str) -> None:
     """Bucket count, number of columns, types in order, replicas: with both values and the group's name."""
     refusal = check_schema("sales", GROUP, given)
     assert refusal is not None

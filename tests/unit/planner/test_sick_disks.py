@@ -61,7 +61,7 @@ def test_a_missing_disk_is_a_node_that_is_away() -> None:
     """With its own reason, in the verdict and in the moves."""
     fields = {
         "ready": False, "not_ready_since": NOW - timedelta(seconds=601), "not_ready_reason": Reason.DISK_MISSING,
-        "not_ready_message": "disk b lies there instead of a",
+        "not_ready_message": "disk b is there instead of a",
     }  # fmt: skip
     group = planned([*nodes_of(1, 3, 4), *nodes_of(2, **fields)], spec=TOLERANCE)
     assert (group.stable, group.reason) == (False, Reason.DISK_MISSING)

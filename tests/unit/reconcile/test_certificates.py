@@ -103,7 +103,7 @@ REFUSED_PEMS: dict[str, Callable[[], bytes]] = {
     "a key without a hash": lambda: pem(key=ed25519.Ed25519PrivateKey.generate()),
     "a forged signature": forged,
     "two requests": lambda: pem() + new_request("node-2").request,
-    "a key beside it": lambda: pem() + b"-----BEGIN EC PRIVATE KEY-----\n",
+    "a key next to it": lambda: pem() + b"-----BEGIN EC PRIVATE KEY-----\n",
     "too long": lambda: pem() + b"\n" * (1 << 14),
     "nothing": lambda: b"",
     "no request": lambda: b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",

@@ -84,7 +84,7 @@ NO_MANIFEST = replace(held_by("node-1", ORDERS), manifest_present=False, buckets
     ("reports", "nodes"),
     [
         pytest.param({"node_1": LOST, "node_2": NO_MANIFEST, "node_3": NO_MANIFEST}, (), id="etcd was restored"),
-        pytest.param({"node_1": held(), "node_2": NO_MANIFEST, "node_3": NO_MANIFEST}, (), id="says nothing of them"),
+        pytest.param({"node_1": held(), "node_2": NO_MANIFEST, "node_3": NO_MANIFEST}, (), id="it has none of them"),
         pytest.param(dict.fromkeys(("node_1", "node_2", "node_3"), held(b0=WHOLE, b1=FIRST_HALF)), (), id="in part"),
         pytest.param(
             {"node_1": held(b0=WHOLE), "node_2": held(b1=FIRST_HALF), "node_3": held(b1=SECOND_HALF)}, NODES,
@@ -124,7 +124,7 @@ def test_an_empty_table_is_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("disk", "nodes"), [(OWN, NODES), (STRANGE, ("node-1", "node-2"))], ids=["its own", "nobody accepted it"]
+    ("disk", "nodes"), [(OWN, NODES), (STRANGE, ("node-1", "node-2"))], ids=["its own", "no one accepted it"]
 )
 def test_nothing_is_collected_on_a_disk_that_no_one_accepted(disk: str, nodes: tuple[str, ...]) -> None:
     """It may be put back where it belongs."""

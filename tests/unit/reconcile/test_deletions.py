@@ -69,7 +69,7 @@ def recovering(of: ObservedTable, uid: str = "99999999-new") -> tuple[ObservedTa
     "table",
     [
         pytest.param(replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": None})), id="never loaded"),
-        pytest.param(NOTHING_COMMITTED, id="nothing is committed, whatever the history says"),
+        pytest.param(NOTHING_COMMITTED, id="nothing is committed, whatever the history has"),
         pytest.param(replace(ORDERS, status_error="status.history: not a list"), id="status is not readable"),
         pytest.param(recovering(ORDERS)[0], id="to be recovered, and no group remembers what"),
     ],
@@ -309,7 +309,7 @@ def with_a_node_down() -> Observation:
         pytest.param(with_a_leaving_table(), id="the table leaves the group"),
         pytest.param(with_a_recovering_table(), id="the table is brought back"),
         pytest.param(left_behind(replace(ORDERS, recovers="88888888-old")), id="it was brought back just now"),
-        pytest.param(on_a_strange_disk(), id="nobody accepted the disk"),
+        pytest.param(on_a_strange_disk(), id="no one accepted the disk"),
         pytest.param(with_an_unconfirmed_replica(), id="a replica in the map is unconfirmed"),
     ],
 )

@@ -19,7 +19,7 @@ SEEN = Evidence(maps_seen={GROUP_UID: ((3, ()), NOW)})
 LATER = NOW + seconds(1)
 
 
-def told(moment_seconds: float, silent: bool = False) -> AgentView:
+def asked_at(moment_seconds: float, silent: bool = False) -> AgentView:
     """A report that was asked for so long after NOW."""
     asked_at = NOW + seconds(moment_seconds)
     return replace(view(), answered_at=asked_at, silent_since=asked_at if silent else None, asked_at=asked_at)
@@ -28,15 +28,19 @@ def told(moment_seconds: float, silent: bool = False) -> AgentView:
 @pytest.mark.parametrize(
     ("evidence", "first", "second", "allowed"),
     [
-        pytest.param(SEEN, told(1), told(2), True, id="both were asked since the map is in place"),
-        pytest.param(SEEN, told(1), told(0), False, id="one was asked in the same moment"),
-        pytest.param(SEEN, told(1), told(-1), False, id="one was asked before"),
-        pytest.param(SEEN, told(1), told(1, silent=True), False, id="one is silent now"),
-        pytest.param(SEEN, told(1), AgentView(), False, id="one never answered"),
-        pytest.param(Evidence(), told(1), told(1), False, id="an operator that has just started"),
-        pytest.param(Evidence({GROUP_UID: ((2, ()), NOW)}), told(1), told(1), False, id="the map is newer"),
+        pytest.param(SEEN, asked_at(1), asked_at(2), True, id="both were asked since the map is in place"),
+        pytest.param(SEEN, asked_at(1), asked_at(0), False, id="one was asked in the same moment"),
+        pytest.param(SEEN, asked_at(1), asked_at(-1), False, id="one was asked before"),
+        pytest.param(SEEN, asked_at(1), asked_at(1, silent=True), False, id="one is silent now"),
+        pytest.param(SEEN, asked_at(1), AgentView(), False, id="one never answered"),
+        pytest.param(Evidence(), asked_at(1), asked_at(1), False, id="an operator that has just started"),
+        pytest.param(Evidence({GROUP_UID: ((2, ()), NOW)}), asked_at(1), asked_at(1), False, id="the map is newer"),
         pytest.param(
-            Evidence({GROUP_UID: ((3, (("u", False),)), NOW)}), told(1), told(1), False, id="the members changed"
+            Evidence({GROUP_UID: ((3, (("u", False),)), NOW)}),
+            asked_at(1),
+            asked_at(1),
+            False,
+            id="the members changed",
         ),
     ],
 )
@@ -59,21 +63,21 @@ def test_group_without_a_map_is_seen_but_drops_nothing() -> None:
     """A table may leave it once agents were asked since."""
     unplaced = replace(GROUP, status=ColocationGroupStatus())
     evidence = Evidence().after(Observation(NOW, groups=(unplaced,)), ())
-    views = {"node-1": told(1)}
+    views = {"node-1": asked_at(1)}
     assert evidence.is_newer(unplaced, views, views)
     assert not evidence.allows_drop(unplaced, (), 0, views)
 
 
 def test_nothing_is_dropped_before_the_group_knows_its_tables() -> None:
     """One that came from another group is known to be whole only by reports since this group's status names it."""
-    views = {"node-1": told(1), "node-2": told(1)}
+    views = {"node-1": asked_at(1), "node-2": asked_at(1)}
     orders = table("orders")
     assert not SEEN.allows_drop(GROUP, (orders,), 0, views)
     known = GroupMember(namespace="shop", name="orders", uid=orders.identity.uid)
-    told_group = replace(GROUP, status=MAP.model_copy(update={"members": (known,)}))
-    assert not SEEN.allows_drop(told_group, (orders,), 0, views), "it was not seen before"
+    known_group = replace(GROUP, status=MAP.model_copy(update={"members": (known,)}))
+    assert not SEEN.allows_drop(known_group, (orders,), 0, views), "it was not seen before"
     seen = Evidence({GROUP_UID: ((3, ((orders.identity.uid, False),)), NOW)})
-    assert seen.allows_drop(told_group, (orders,), 0, views)
+    assert seen.allows_drop(known_group, (orders,), 0, views)
 
 
 PROGRESS = CloneProgress(
@@ -158,8 +162,8 @@ def test_time_of_a_clock_that_is_ahead_counts_from_when_it_was_first_seen() -> N
 
 def test_clone_has_not_advanced_since_its_bytes_were_first_seen() -> None:
     """By the operator's own clock, whatever the agent's reports."""
-    told = view(clones=(PROGRESS,))
-    seen = Observation(NOW, clone_jobs=(clone_job(),), agent_views={"node-3": told})
+    reported = view(clones=(PROGRESS,))
+    seen = Observation(NOW, clone_jobs=(clone_job(),), agent_views={"node-3": reported})
     evidence = Evidence().after(seen, ())
     later = replace(seen, now=NOW + seconds(50))
     assert evidence.trusted(later).clone_jobs[0].advanced_at == NOW

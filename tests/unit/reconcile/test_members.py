@@ -151,7 +151,7 @@ def test_table_that_is_dropped_while_it_moves_waits_in_one_bin(
 @pytest.mark.parametrize(
     ("policy", "tables", "before", "goes_at"),
     [
-        pytest.param("WithLastTable", (), AN_HOUR_AGO, AN_HOUR_AGO, id="nobody uses it"),
+        pytest.param("WithLastTable", (), AN_HOUR_AGO, AN_HOUR_AGO, id="no one uses it"),
         pytest.param("Retain", (), AN_HOUR_AGO, None, id="it is to stay"),
         pytest.param("WithLastTable", (HERE,), AN_HOUR_AGO, None, id="it has a table"),
         pytest.param("WithLastTable", (placed("orders", "stock", "sales"),), AN_HOUR_AGO, None, id="one moves to it"),

@@ -78,7 +78,7 @@ UNASKED = AgentView(report=shown("node-3").report, answered_at=NOW - seconds(61)
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("01")), {"homeless"}, id="a file is nowhere"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("")), {"homeless"}, id="one does not say which"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("10", files_wanted=10**12)), {"homeless"},
-                     id="one says nonsense"),
+                     id="one reports nonsense"),
         pytest.param(without_node_2(coming_back(node_1=holding("01"), node_2=holding("10"), node_3=NOTHING)),
                      {"homeless"}, id="the other half is on a node that is down"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("10", manifest="b" * 64), node_3=NOTHING),
@@ -90,7 +90,7 @@ UNASKED = AgentView(report=shown("node-3").report, answered_at=NOW - seconds(61)
         pytest.param(coming_back(node_1=holding("01"), node_2=NAMELESS, node_3=replace(NOTHING, silent_since=NOW)),
                      {"homeless"}, id="one cannot name its files, and another may bring more"),
         pytest.param(coming_back(node_1=NAMELESS, node_2=NAMELESS, node_3=NAMELESS), {"homeless"},
-                     id="nobody has the manifest"),
+                     id="no one has the manifest"),
         pytest.param(coming_back(node_3=shown("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
                      id="one has it in its bin"),
         pytest.param(coming_back(node_3=UNASKED), {"unheard"}, id="one was not asked since the table was made"),
@@ -120,7 +120,7 @@ def test_disk_that_takes_no_writes_holds_up_no_table(reason: str, is_whole: bool
 
 
 @pytest.mark.parametrize(
-    ("record", "view", "is_told"),
+    ("record", "view", "is_reported"),
     [
         pytest.param(RECORD, shown("node-3", bin_=(OLD_FOLDER,), buckets={}), True, id="it has the old folder"),
         pytest.param(RECORD, shown("node-3", bin_=(OLD_FOLDER,)), False, id="it has the files under the new name too"),
@@ -131,11 +131,11 @@ def test_disk_that_takes_no_writes_holds_up_no_table(reason: str, is_whole: bool
                      id="it is silent"),
     ],
 )  # fmt: skip
-def test_a_node_is_asked_to_rename_a_folder(record: RecycledTable, view: AgentView, is_told: bool) -> None:
+def test_a_node_is_asked_to_rename_a_folder(record: RecycledTable, view: AgentView, is_reported: bool) -> None:
     """Only what the group would find again under the new name, if the recovery is given up half way."""
     found = recovery(coming_back(record, node_3=view))
     assert [(order.node, order.directory, order.successor) for order in found.orders] == (
-        [("node-3", ORDERS.directory, TABLE.directory)] if is_told else []
+        [("node-3", ORDERS.directory, TABLE.directory)] if is_reported else []
     )
 
 
@@ -151,7 +151,7 @@ def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Obs
 @pytest.mark.parametrize(
     ("observation", "lost"),
     [
-        pytest.param(purged(), True, id="nobody has anything"),
+        pytest.param(purged(), True, id="no one has anything"),
         pytest.param(replace(purged(), agent_views={}), False, id="there are no agents to ask"),
         pytest.param(purged({"asked_at": NOW - seconds(3601)}), False, id="one was asked before it was purged"),
         pytest.param(purged({"silent_since": NOW}), False, id="one is silent: it may come back with it"),

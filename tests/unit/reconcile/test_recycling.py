@@ -123,7 +123,7 @@ def test_a_group_is_silent_of_other_namespaces_tables() -> None:
     shown = mixed.within("shop")
     assert shown is not None and "lost0" in shown.message and "secret" not in shown.message
     assert shown.folders == mixed.folders
-    assert mixed.within("nobody") is None
+    assert mixed.within("no one") is None
     assert "secret" in mixed.message
 
 
@@ -275,7 +275,7 @@ def test_silent_agent_is_ordered_nothing() -> None:
     [
         pytest.param("the operator", (), id="the table was made after the agents were asked"),
         pytest.param("the agents", (), id="it is missing from a list that is not complete"),
-        pytest.param("nobody", NODES, id="nobody knows it"),
+        pytest.param("no one", NODES, id="no one knows it"),
     ],
 )
 def test_folder_of_a_table_that_anybody_knows_stays(knows: str, nodes: tuple[str, ...]) -> None:
@@ -337,7 +337,7 @@ def test_of_many_dropped_tables_those_that_are_asked_back_go_at_once() -> None:
     assert {one.directory for one in recycled(asked, seen(asked))} == {"lost3-00000003"}
 
 
-@pytest.mark.parametrize(("disk", "goes"), [(OWN, True), (STRANGE, False)], ids=["its own", "nobody accepted it"])
+@pytest.mark.parametrize(("disk", "goes"), [(OWN, True), (STRANGE, False)], ids=["its own", "no one accepted it"])
 @pytest.mark.parametrize("is_dropped", [True, False])
 def test_folders_on_a_disk_that_no_one_accepted_stay(disk: str, goes: bool, is_dropped: bool) -> None:
     """It may be another node's, put in by mistake; once somebody accepts it, they go as any other."""

@@ -19,7 +19,7 @@ def _jar(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-
     monkeypatch.setattr(configuration, "jar_path", lambda: tmp_path / "colocation-spark.jar")
 
 
-def test_a_session_gets_what_the_config_map_says() -> None:
+def test_a_session_gets_what_the_config_map_has() -> None:
     """A session made by ``configure`` and one made from the ConfigMap's spark-defaults.conf plan alike."""
     defaults = spark_defaults(SparkPlacement(namespace="shop", group="sales"))
     ours = spark_conf(namespace="shop", data_root=defaults["spark.colocation.dataRoot"])
@@ -47,7 +47,7 @@ def test_a_namespace_must_come_from_somewhere() -> None:
         settings().namespace_or(None)
 
 
-def test_a_missing_jar_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_missing_jar_shows_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """In a fresh checkout the error names the command."""
     monkeypatch.undo()
     monkeypatch.setattr(configuration.resources, "files", lambda package: tmp_path)

@@ -34,7 +34,7 @@ WRITTEN = Stage(tasks=8, tasks_done=8, bytes_read=0, bytes_written=900, rows_wri
         ),
     ],
 )  # fmt: skip
-def test_the_phase_is_told_by_the_stage_that_runs(
+def test_the_phase_is_shown_by_the_stage_that_runs(
     stages: dict[int, Stage], active: set[int], expected: WriteProgress | None
 ) -> None:
     """Reading by tasks; writing by the rows that were shuffled."""

@@ -41,7 +41,7 @@ FAILING = DiskReport(id=OURS, reason="DiskFailing", since_uptime_seconds=40)
 UNKNOWN = DiskReport(id=OURS, reason="DiskOnFire", since_uptime_seconds=40)
 GONE = DiskReport(id=OURS, reason="DiskMissing", since_uptime_seconds=40)
 ACCEPTED = replace(NODE, accepted_disk=OTHER)
-MADE_ANEW = replace(NODE, uid="abcdef00-1234")
+MADE_AGAIN = replace(NODE, uid="abcdef00-1234")
 BEGAN, BROKE = NOW - seconds(100), NOW - seconds(60)
 
 
@@ -59,7 +59,7 @@ BEGAN, BROKE = NOW - seconds(100), NOW - seconds(60)
         pytest.param(NODE, NEW, False, True, "DiskMissing", BEGAN, id="another disk, since the agent began"),
         pytest.param(ACCEPTED, NEW, True, True, None, None, id="another disk, accepted"),
         pytest.param(replace(NODE, accepted_disk="2" * 16), NEW, False, True, "DiskMissing", BEGAN, id="a third one"),
-        pytest.param(MADE_ANEW, NEW, True, True, None, None, id="another machine of that name"),
+        pytest.param(MADE_AGAIN, NEW, True, True, None, None, id="another machine of that name"),
     ],
 )
 def test_what_a_disk_makes_of_its_node(
@@ -124,8 +124,8 @@ def test_an_agent_that_kubernetes_calls_unready_takes_no_replicas() -> None:
         pytest.param(NODE, OURS, None, OURS, id="a silent agent changes nothing"),
         pytest.param(ACCEPTED, OURS, NEW, OTHER, id="accepted"),
         pytest.param(ACCEPTED, OURS, WELL, OURS, id="accepted, but the old one is back"),
-        pytest.param(MADE_ANEW, OURS, NEW, OTHER, id="another machine"),
-        pytest.param(MADE_ANEW, OURS, None, None, id="another machine, not heard yet"),
+        pytest.param(MADE_AGAIN, OURS, NEW, OTHER, id="another machine"),
+        pytest.param(MADE_AGAIN, OURS, None, None, id="another machine, not heard yet"),
     ],
 )
 def test_what_a_group_remembers(

@@ -24,7 +24,7 @@ def after(*ended: EndedClone, before: tuple[FailingTargetStatus, ...] = ()) -> d
         pytest.param([FAILED], {"node-1": 1}, id="the first failure"),
         pytest.param([FAILED] * 4, {"node-1": 4}, id="failures in a row add up"),
         pytest.param([FAILED, FAILED, WORKED], {}, id="a success forgets them"),
-        pytest.param([FAILED, WORKED, FAILED], {"node-1": 1}, id="and they begin anew"),
+        pytest.param([FAILED, WORKED, FAILED], {"node-1": 1}, id="and they begin again"),
         pytest.param([FAILED, EndedClone("node-2", "no route")], {"node-1": 1, "node-2": 1}, id="each node for itself"),
         pytest.param([EndedClone("gone", "no route")], {}, id="of a node that is gone"),
     ],

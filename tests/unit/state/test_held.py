@@ -119,7 +119,7 @@ RETAINING = replace(ORDERS, status=ORDERS.status.model_copy(update={"history": (
         pytest.param((("node-1",),), {}, "partial", id="outside of the map, and another node has them"),
         pytest.param((("node-1", "node-2"),), {}, "complete", id="in the map"),
         pytest.param(None, {}, "complete", id="where no map is to change"),
-        pytest.param((("node-1",),), {"lacking": True}, "complete", id="nobody has them"),
+        pytest.param((("node-1",),), {"lacking": True}, "complete", id="no one has them"),
         pytest.param((("node-1",),), {"silent": True}, "complete", id="no agent that answers has them"),
     ],
 )
@@ -183,7 +183,7 @@ def test_it_does_not_decide_stability() -> None:
 @pytest.mark.parametrize(
     ("shown", "options"),
     [
-        pytest.param((replace(EMPTIED, retained_missing=(0,)),) * 2, {}, id="nobody has it"),
+        pytest.param((replace(EMPTIED, retained_missing=(0,)),) * 2, {}, id="no one has it"),
         pytest.param((EMPTIED, replace(EMPTIED, retained_missing=(0,))), {"silent": True}, id="no agent that answers"),
         pytest.param((EMPTIED, EMPTIED), {"rows": None}, id="no map"),
         pytest.param((EMPTIED, EMPTIED), {"tables": (ORDERS,)}, id="nothing is retained"),

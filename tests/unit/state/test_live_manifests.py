@@ -38,8 +38,8 @@ def heir(name: str = "orders", recovers: str = "dropped-uid") -> ObservedTable:
         pytest.param(replace(LOADED, status=ColocatedTableStatus()), (), id="never loaded"),
         pytest.param(replace(LOADED, status=ColocatedTableStatus(history=HISTORY)), (), id="a history alone"),
         pytest.param(heir(), (MANIFEST,), id="brought back"),
-        pytest.param(heir("lines"), (), id="of another name: it gets at nobody's files"),
-        pytest.param(heir(recovers="another-uid"), (), id="of what nobody remembers"),
+        pytest.param(heir("lines"), (), id="of another name: it gets at no one's files"),
+        pytest.param(heir(recovers="another-uid"), (), id="of what no one remembers"),
     ],
 )
 def test_live_manifests_of_a_table(of: ObservedTable, live: tuple[str, ...]) -> None:

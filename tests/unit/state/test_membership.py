@@ -56,13 +56,13 @@ def placed(name: str, group_name: str, wanted: str, **spec: object) -> ObservedT
     [
         pytest.param("stock", {}, None, id="it fits"),
         pytest.param("wide", {}, Reason.SCHEMA_MISMATCH, id="other buckets than its files have"),
-        pytest.param("wide", {"buckets": 4}, Reason.SCHEMA_MISMATCH, id="whatever the spec says"),
+        pytest.param("wide", {"buckets": 4}, Reason.SCHEMA_MISMATCH, id="whatever the spec has"),
         pytest.param("stock", {"replicas": 3}, Reason.SCHEMA_MISMATCH, id="replicas"),
         pytest.param("strings", {}, Reason.SCHEMA_MISMATCH, id="type of the key"),
         pytest.param("lone", {}, Reason.PRIVATE_GROUP, id="a group of one table"),
         pytest.param("bank/vault", {}, Reason.NAMESPACE_NOT_ALLOWED, id="a namespace that does not allow it"),
         pytest.param("bank/open", {}, None, id="a namespace that allows all"),
-        pytest.param("bank/missing", {}, Reason.NO_GROUP, id="nobody makes a group in another namespace"),
+        pytest.param("bank/missing", {}, Reason.NO_GROUP, id="no one makes a group in another namespace"),
     ],
 )
 def test_table_stays_where_it_is_until_it_may_go(wanted: str, spec: dict[str, object], reason: Reason | None) -> None:

@@ -60,17 +60,17 @@ def clusters(draw: st.DrawFn) -> tuple[Observation, ObservedTable]:
     for number in range(draw(st.integers(1, 4))):
         wanted = draw(st.sampled_from(NAMES))
         life = draw(st.sampled_from(["new", "placed", "leaving", "accepted"]))
-        lies_in = draw(st.sampled_from(["sales", "stock", "bank/open"]))
+        placed_in = draw(st.sampled_from(["sales", "stock", "bank/open"]))
         name = f"table-{number}"
         if life == "new" or (life == "accepted" and wanted not in ("sales", "stock", "bank/open")):
             made = table(name, wanted, files=None)
         else:
             replicas = draw(st.sampled_from([2, 3]))
-            made = placed(name, wanted if life == "accepted" else lies_in, wanted, replicas=replicas)
+            made = placed(name, wanted if life == "accepted" else placed_in, wanted, replicas=replicas)
             shown = {"columns": made.spec.columns if made.spec else (), "replicas": replicas}
             made = replace(made, status=made.status.model_copy(update=shown))
         if life in ("placed", "leaving"):
-            (remembered if life == "placed" else leaving).setdefault(lies_in, []).append(made)
+            (remembered if life == "placed" else leaving).setdefault(placed_in, []).append(made)
         tables.append(made)
     observation = Observation(NOW, groups=tuple(groups_of(remembered, leaving)), tables=tuple(tables))
     return observation, draw(st.sampled_from(tables))

@@ -85,7 +85,7 @@ def test_nothing_held(root: DataRoot) -> None:
 
 
 def test_no_manifest(root: DataRoot) -> None:
-    """Without the wanted manifest the report says only that it is missing."""
+    """Without the wanted manifest the report states only that it is missing."""
     report = report_on(Inventory(root))
     assert (report.manifest_present, report.buckets) == (False, {})
 

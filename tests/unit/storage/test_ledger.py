@@ -219,13 +219,13 @@ def test_a_write_that_a_lock_refuses_is_lost(tmp_path: Path, caplog: pytest.LogC
     assert "will be hashed again" in caplog.text
 
 
-@pytest.mark.parametrize("opened_anew", [False, True], ids=["while it runs", "at its start"])
-def test_only_new_rows_are_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened_anew: bool) -> None:
+@pytest.mark.parametrize("opened_again", [False, True], ids=["while it runs", "at its start"])
+def test_only_new_rows_are_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened_again: bool) -> None:
     """A copy of all rows took more memory than an agent has. Deleted rows stay deleted, and are not scrubbed."""
     ledger = Ledger(tmp_path / "ledger")
     for table in (TABLE, OTHER):
         ledger.record_all(table, [(f"data/{number}", entry(float(number))) for number in range(4)])
-    if opened_anew:
+    if opened_again:
         ledger.close()
         error = sqlite3.OperationalError("read-only")
         error.sqlite_errorcode = sqlite3.SQLITE_READONLY

@@ -134,7 +134,7 @@ def test_kubeflows_fields_become_configuration() -> None:
     assert pod["spec"]["nodeSelector"] == {"disk": "fast"}
 
 
-def test_the_drivers_pod_is_what_the_manifest_says() -> None:
+def test_the_drivers_pod_is_what_the_manifest_describes() -> None:
     """Environment, sizes, labels, sidecars, security: none of it is lost."""
     application = spark_application(driver={
         "serviceAccount": "etl", "memory": "1g", "coreRequest": "200m", "coreLimit": "2", "labels": {"team": "d"},
@@ -172,7 +172,7 @@ def test_dynamic_allocation_begins_with_the_instances(spec: dict[str, Any], inst
 @pytest.mark.parametrize(
     ("main_file", "overhead"), [("local:///app/report.py", "410m"), ("local:///app/report.jar", "384m")]
 )
-def test_python_gets_memory_beside_the_jvm(main_file: str, overhead: str) -> None:
+def test_python_gets_memory_next_to_the_jvm(main_file: str, overhead: str) -> None:
     """Spark's own factors and minimum, as in its own submission."""
     conf = configuration(driver(spark_application(mainApplicationFile=main_file)))
     assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == ("1g", overhead)

@@ -37,7 +37,7 @@ def test_the_installations_settings_come_from_the_config_map() -> None:
 
 
 @pytest.mark.parametrize("status", [{}, {"stable": None}])
-def test_a_group_that_nobody_judged_is_not_stable(status: dict[str, Any]) -> None:
+def test_a_group_without_a_verdict_is_not_stable(status: dict[str, Any]) -> None:
     """Before the operator's first pass nothing is known."""
     view = GroupView.from_objects(group_object(**status), config_map())
     assert view.stable is False

@@ -38,7 +38,7 @@ def test_executors_run_on_the_groups_nodes_only() -> None:
     assert prepare(spark_application(), sales_group(nodes=("node-9",))).application == prepared
 
 
-def test_executors_may_start_elsewhere_where_the_group_says_so() -> None:
+def test_executors_may_start_elsewhere_where_the_group_allows_it() -> None:
     """A preference, in addition to those of the manifest; nodes that the manifest names are not checked."""
     theirs = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
     named = {"nodeSelectorTerms": [{"matchFields": [on_node("node-9")]}]}
@@ -160,7 +160,7 @@ def test_the_image_is_the_manifests_or_the_default(image: str | None, conf: dict
     assert prepare(application, sales_group()).application["spec"]["image"] == expected
 
 
-def test_what_the_manifest_says_is_kept() -> None:
+def test_what_the_manifest_sets_is_kept() -> None:
     """Labels, tolerations, volumes, containers, environment and configuration of the author stay."""
     application = spark_application(
         sparkConf={
@@ -212,7 +212,7 @@ def test_preparing_twice_changes_nothing_more(version: str, stable: bool) -> Non
     assert prepare(once, group).application == once
 
 
-def test_preparing_anew_takes_a_new_decision() -> None:
+def test_preparing_again_takes_a_new_decision() -> None:
     """A manifest prepared while the group was unstable does not carry the old reason on."""
     unstable = prepare(spark_application(), sales_group(stable=False, reason="NodeGone")).application
     again = prepare(unstable, sales_group()).application

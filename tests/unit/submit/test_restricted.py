@@ -93,7 +93,7 @@ def test_templates_for_plain_spark_submit_are_restricted(group_namespace: str | 
         assert list(objections(yaml.safe_load(data[f"{role}-pod-template.yaml"])["spec"])) == []
 
 
-def test_what_a_manifest_says_stands() -> None:
+def test_what_a_manifest_sets_stays() -> None:
     """A namespace may allow more; fields that the manifest leaves out are ours."""
     security = {"capabilities": {"add": ["SYS_PTRACE"]}}
     application = spark_application(executor={"podSecurityContext": {"fsGroup": 5}, "securityContext": security})

@@ -38,7 +38,7 @@ def apache(*summaries: str, message: str = "", **spec: Any) -> dict[str, Any]:
                      id="keys are numbers"),
     ],
 )  # fmt: skip
-def test_apaches_end_is_told_by_the_state_before_the_last(states: list[str], phase: str, state: str) -> None:
+def test_apaches_end_is_shown_by_the_state_before_the_last(states: list[str], phase: str, state: str) -> None:
     """ResourceReleased does not say how the application ended; the history does."""
     status = apache_status(apache(*states), [])
     assert (status.phase, status.state) == (phase, state)
@@ -142,7 +142,7 @@ WHY = "Unschedulable: 0/3 nodes are available: 3 had untolerated taints"
         pytest.param({"phase": "Running"}, [{"phase": "Pending"}], "Running", id="executors start"),
     ],
 )  # fmt: skip
-def test_a_job_says_which_pod_does_not_start(
+def test_a_job_shows_which_pod_does_not_start(
     driver: dict[str, Any], executors: list[dict[str, Any]], state: str
 ) -> None:
     """Otherwise the command would wait without end and without a reason."""
@@ -151,7 +151,7 @@ def test_a_job_says_which_pod_does_not_start(
     assert job_status({}, pods, executors_wanted=2).state == state
 
 
-def test_a_job_without_a_pod_says_why() -> None:
+def test_a_job_without_a_pod_shows_why() -> None:
     """The Job controller tries again; what it was refused for is all that there is to see."""
     found = job_status({}, [], executors_wanted=2, refusal="exceeded quota: pods")
     assert (found.phase, found.state) == ("running", "without a pod (exceeded quota: pods)")

@@ -73,7 +73,7 @@ def test_sparks_own_scratch_volumes_stay_where_they_are() -> None:
     assert application["spec"]["executor"]["volumeMounts"] == [mount]
 
 
-def test_sidecars_stand_beside_sparks_container() -> None:
+def test_sidecars_stand_next_to_sparks_container() -> None:
     """Sidecars become containers of the template."""
     application = prepared_executor({"sidecars": [{"name": "shipper", "image": "x"}]})
     assert [item["name"] for item in pod_spec(application, "executor")["containers"]] == [

@@ -200,7 +200,7 @@ class Adoption:
         assert step.table is not None
         table = self._cluster.read_table(step.table.namespace, step.table.name)
         if table_directory(step.table.name, table["metadata"]["uid"]) != step.table.directory:
-            raise CommandFailed(f"table {step.table.namespace}/{step.table.name} was made anew; run the command again")
+            raise CommandFailed(f"table {step.table.namespace}/{step.table.name} has another uid now; run it again")
         return table
 
     # Folders whose tables were deleted on purpose
@@ -231,7 +231,7 @@ class Adoption:
         return result, f"{columns(header, [_discard_row(one) for one in wanted])}\n\n{last}"
 
     def _name_on_nodes(self, lost: Sequence[TableFolder], wanted: Sequence[TableFolder]) -> None:
-        """Beside the folders that a Node names already, as long as they are there."""
+        """In addition to the folders that a Node names already, as long as they are there."""
         named = {node["metadata"]["name"]: _named(node["metadata"]) for node in self._cluster.nodes()}
         for node in sorted({node for one in wanted for node in one.nodes_in_place}):
             there = {one.path for one in lost if node in one.nodes_in_place}
@@ -298,7 +298,7 @@ class Adoption:
         """
         if yes and self.refused:
             raise CommandFailed(
-                f"{counted(len(self.refused), 'folder was', 'folders were')} refused, as the report says; mend that "
+                f"{counted(len(self.refused), 'folder was', 'folders were')} refused, as the report shows; mend that "
                 "and run the command again: it adopts what is left"
             )
 

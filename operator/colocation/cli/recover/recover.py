@@ -122,7 +122,7 @@ def _is_just_dropped(cluster: Cluster, table: str, groups: list[dict[str, Any]])
 
 
 def _check(cluster: Cluster, record: RecycledTable) -> None:
-    """The operator checks the same, and whether it was purged; this says it at once."""
+    """The operator checks the same, and whether it was purged; this reports it at once."""
     name = f"{record.namespace}/{record.name}"
     existing = cluster.find_table(record.name)
     if existing is not None and not _brings_back(existing, record):
@@ -134,7 +134,7 @@ def _check(cluster: Cluster, record: RecycledTable) -> None:
 def _brings_back(table: dict[str, Any], record: RecycledTable) -> bool:
     """Whether the operator made the table for this recovery, which was asked for before; it is waited for then.
 
-    The group says so a pass after the table does.
+    The group shows it a pass after the table does.
     """
     metadata = table["metadata"]
     recovers = (metadata.get("annotations") or {}).get(ANNOTATION_RECOVERS)

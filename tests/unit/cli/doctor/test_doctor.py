@@ -107,7 +107,7 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "webhooks, agents: you may not see what they need", "administrator", id="may not be asked"),
     ],
 )  # fmt: skip
-def test_each_finding_says_what_to_do(
+def test_each_finding_shows_what_to_do(
     changes: dict[str, Any], check: str, level: str, message: str, advice: str
 ) -> None:
     """One thing is wrong; the other checks find nothing."""

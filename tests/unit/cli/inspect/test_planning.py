@@ -44,7 +44,7 @@ def test_the_plan_for_programs(run: Run, file: str) -> None:
     assert group["startNow"] == [0, 1]
 
 
-def test_yaml_says_the_same_as_json(run: Run, file: str) -> None:
+def test_yaml_shows_the_same_as_json(run: Run, file: str) -> None:
     """Two formats, one value."""
     as_json = json.loads(run("plan", "--snapshot", file, "-o", "json").stdout)
     assert yaml.safe_load(run("plan", "--snapshot", file, "-o", "yaml").stdout) == as_json

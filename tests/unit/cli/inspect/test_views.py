@@ -171,7 +171,7 @@ def test_without_rights_on_config_maps_verdicts_are_taken_as_they_are(
     assert "AllReplicasComplete" in run("groups").stdout
 
 
-def test_show_says_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluster) -> None:
+def test_show_shows_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluster) -> None:
     """The map with the state of every bucket; how many there are when not all are listed."""
     problem = {"bucket": 1, "reason": "NodeGone", "message": "node-1 is gone", "since": "2026-11-21T00:00:00Z"}
     cluster.groups()[0] = group_object(stable=False, unstableBuckets=[problem], unstableBucketCount=30)
@@ -181,7 +181,7 @@ def test_show_says_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluste
     assert "30 buckets are not stable, 1 of them shown" in text
 
 
-def test_show_of_a_group_that_nobody_judged(run: Run, cluster: FakeCluster) -> None:
+def test_show_of_a_group_without_a_verdict(run: Run, cluster: FakeCluster) -> None:
     """A group that the operator has not seen is not called unstable."""
     cluster.groups()[0] = {**group_object(), "status": {}}
     assert "unknown: the operator has not reported yet" in run("show", "sales").stdout

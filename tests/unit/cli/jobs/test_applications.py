@@ -162,7 +162,7 @@ def test_a_failed_application_is_1_with_its_log(run: Run, cluster: FakeCluster, 
     assert "error: SparkApplication report is FAILED: ValueError: no such table" in done.stderr
 
 
-def test_a_submission_that_failed_says_what_the_operator_said(
+def test_a_submission_that_failed_shows_what_the_operator_said(
     run: Run, cluster: FakeCluster, kubeflow: Kubeflow
 ) -> None:
     """Without a driver there is no log; Kubeflow's operator knows the cause."""
@@ -217,7 +217,7 @@ def test_a_submission_without_a_readable_log_has_succeeded(
     assert f"warning: SparkApplication report {UNREAD}report-driver: the cluster answered 403" in done.stderr
 
 
-def test_a_load_whose_log_is_gone_says_that_it_succeeded(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+def test_a_load_whose_log_is_gone_shows_that_it_succeeded(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """It said nothing at all."""
     kubeflow()
     done = run("load", "orders", "--from", "x")
@@ -285,13 +285,13 @@ def test_load_reports_what_was_committed(run: Run, cluster: FakeCluster, kubeflo
     assert application["spec"]["driver"]["serviceAccount"] == "etl"
 
 
-def test_load_says_which_copies_are_missing(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+def test_load_shows_which_copies_are_missing(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """A majority was written; the operator makes the rest."""
     kubeflow(result={**LOADED, "replicas_missing": 2})
     assert "the operator repairs 2 missing copies" in run("load", "orders", "--from", "x").stdout
 
 
-def test_load_says_where_copies_lie_meanwhile(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+def test_load_shows_where_copies_are_meanwhile(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """A node was away: which buckets went to which nodes instead; of many the first few."""
     substitutes = [{"bucket": bucket, "away": "node-2", "node": "node-3", "files": 1, "reason": "Unreachable"}
                    for bucket in range(7)]  # fmt: skip
@@ -315,7 +315,7 @@ def test_load_builds_on_an_application(run: Run, cluster: FakeCluster, kubeflow:
     assert (application["spec"]["image"], application["spec"]["executor"]["instances"]) == ("new", 9)
 
 
-def test_a_table_in_no_group_is_loaded_beside_its_own(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+def test_a_table_in_no_group_is_loaded_next_to_its_own(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """Such a table has a private group, whose map places its rows."""
     cluster.tables()[0]["spec"]["colocateWith"] = ""
     assert "'orders-0badcafe'" in run("load", "orders", "--from", "x").stderr
@@ -407,7 +407,7 @@ def test_a_group_that_does_not_allow_the_namespace_places_nothing(
     )
 
 
-def test_a_table_with_a_spoiled_status_is_loaded_anew(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+def test_a_table_with_a_spoiled_status_is_loaded_again(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """Its group is the one that its spec names."""
     cluster.tables()[0]["status"]["snapshot"]["committedAt"] = "soon"
     cluster.tables()[0]["status"]["group"] = 7

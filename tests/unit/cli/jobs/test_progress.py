@@ -24,7 +24,7 @@ def writing(rows: int, mib: int) -> WriteProgress:
     return WriteProgress(phase="writing", rows_done=rows, rows=6_000_000, bytes=mib * MIB)
 
 
-def test_a_load_says_bytes_and_rate(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_load_shows_bytes_and_rate(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each step of the bar; the rate is that of the phase."""
     follow([
         at(0, ""), at(10), at(20, write=reading(1, 10)), at(30, write=reading(10, 1034)),

@@ -120,7 +120,7 @@ def test_a_command_without_rows_prints_nothing(run: Run, cluster: FakeCluster, d
     pytest.param("overwrite", 0, 5, False, "shop.t: overwrite; snapshot 5", id="emptied"),
 ])  # fmt: skip
 @pytest.mark.parametrize("output", ["table", "csv", "json"])
-def test_a_statement_says_what_it_committed(
+def test_a_statement_shows_what_it_committed(
     run: Run, cluster: FakeCluster, driver: Driver, output: str, change: str, rows: int, snapshot_id: int,
     before: bool, line: str,
 ) -> None:  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_statement_says_what_it_committed(
         assert (printed.stdout == "") == (output == "csv")
 
 
-def test_a_row_change_says_how_many_rows_it_changed() -> None:
+def test_a_row_change_shows_how_many_rows_it_changed() -> None:
     """Rows in new files are mostly copies of what was there."""
     done = {"table": "shop.t", "change": "merge", "rows": 1000, "files": 2, "snapshot_id": 4,
             "was_committed_before": False, "rows_inserted": 1, "rows_updated": 2, "rows_deleted": 3,
@@ -197,7 +197,7 @@ def test_an_api_server_that_restarts_in_the_middle_of_the_rows(
         pytest.param(ApiException(status=404, reason="Not Found"), "the cluster answered 404: Not Found", id="deleted"),
     ],
 )
-def test_rows_that_nobody_can_fetch_any_more(
+def test_rows_that_no_one_can_fetch_any_more(
     run: Run, cluster: FakeCluster, driver: Driver, error: Exception, message: str
 ) -> None:
     """After a minute, or at once where waiting is in vain."""
@@ -294,7 +294,7 @@ def test_sql_settings_reach_the_application(run: Run, cluster: FakeCluster, driv
     assert application["spec"]["sparkConf"]["spark.b"] == "x=y"
 
 
-def test_sql_without_a_group_says_how_to_make_one(run: Run, cluster: FakeCluster, driver: Driver) -> None:
+def test_sql_without_a_group_shows_how_to_make_one(run: Run, cluster: FakeCluster, driver: Driver) -> None:
     """Spark would not know where to run."""
     cluster.groups().clear()
     cluster.tables().clear()
@@ -324,7 +324,7 @@ def test_a_namespace_that_does_not_exist(run: Run, cluster: FakeCluster, command
     pytest.param("show tables", "sales", id="no table: the group with most bytes"),
     pytest.param("select * from lost", "sales", id="a table whose group is not there"),
 ])  # fmt: skip
-def test_sql_runs_beside_the_statements_tables(
+def test_sql_runs_next_to_the_statements_tables(
     run: Run, cluster: FakeCluster, driver: Driver, statement: str, group: str
 ) -> None:
     """Of several groups, that of the tables it names; one without tables is never taken."""
@@ -340,7 +340,7 @@ def test_sql_runs_beside_the_statements_tables(
 
 
 @pytest.mark.parametrize("names", [["a"], ["b", "a"]])
-def test_sql_beside_groups_without_tables(run: Run, cluster: FakeCluster, driver: Driver, names: list[str]) -> None:
+def test_sql_next_to_groups_without_tables(run: Run, cluster: FakeCluster, driver: Driver, names: list[str]) -> None:
     """Any of them: there is nothing to be near to."""
     cluster.tables().clear()
     cluster.groups()[:] = [group_object(name) for name in names]
@@ -361,7 +361,7 @@ def test_sql_leaves_groups_of_single_tables_aside(run: Run, cluster: FakeCluster
     assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
 
 
-def test_sql_beside_the_only_group_of_a_single_table(run: Run, cluster: FakeCluster, driver: Driver) -> None:
+def test_sql_next_to_the_only_group_of_a_single_table(run: Run, cluster: FakeCluster, driver: Driver) -> None:
     """Where no table is in a group, that group is the one to run with."""
     cluster.groups()[0]["metadata"]["labels"] = {LABEL_PRIVATE: "true"}
     driver(ROWS)
@@ -376,7 +376,7 @@ def test_sql_is_not_hindered_by_a_table_that_cannot_be_read(run: Run, cluster: F
     assert run("sql", "select 1").exit_code == 0
 
 
-def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster, driver: Driver) -> None:
+def test_sql_next_to_a_group_of_another_namespace(run: Run, cluster: FakeCluster, driver: Driver) -> None:
     """The namespace has no group of its own; its table names one of another."""
     group = group_elsewhere(cluster)
     created = driver(ROWS)
@@ -389,7 +389,7 @@ def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster,
     assert (labels[LABEL_GROUP], labels[LABEL_GROUP_NAMESPACE]) == ("sales", "accounts")
 
 
-def test_sql_beside_a_chosen_group(run: Run, cluster: FakeCluster, driver: Driver) -> None:
+def test_sql_next_to_a_chosen_group(run: Run, cluster: FakeCluster, driver: Driver) -> None:
     """--group places the application."""
     cluster.groups()[:] = [group_object("a"), group_object("b")]
     created = driver(ROWS)

@@ -266,7 +266,7 @@ def test_a_table_takes_over_a_folder_and_gets_its_commits(run: Run, nodes: Nodes
     ("table", "problem"),
     [
         pytest.param(stored(number=3), "the table was loaded meanwhile", id="loaded since the nodes were asked"),
-        pytest.param(stored(uid="99999999-new"), "was made anew", id="another table of the name"),
+        pytest.param(stored(uid="99999999-new"), "has another uid now", id="another table of the name"),
         pytest.param({**stored(), "status": {"snapshot": 7}}, "status.snapshot", id="its status cannot be read"),
     ],
 )
@@ -297,7 +297,7 @@ def test_a_table_that_changed_gets_no_commit(run: Run, nodes: Nodes, table: Json
 def test_deletions_go_on_once_everything_was_adopted(
     run: Run, nodes: Nodes, arguments: tuple[str, ...], is_accepted: bool
 ) -> None:
-    """Until then the report says that nothing is deleted."""
+    """Until then the report states that nothing is deleted."""
     nodes.hold(folder("orders", snapshot(3)), etcd_restored=True)
     done = run("adopt", *arguments)
     assert nodes.accepted == (["colocation-system"] if is_accepted else [])

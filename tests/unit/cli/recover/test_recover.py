@@ -116,7 +116,7 @@ def test_a_table_that_is_dropped_again_meanwhile_is_said(
     assert (done.exit_code, done.stderr.endswith(said)) == (1, True), done.stderr
 
 
-def test_refusal_of_the_operator_is_told(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusal_of_the_operator_is_reported(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """It removes the annotation and gives the reason in an event."""
     dropped(cluster)
     monkeypatch.setattr(cluster, "on_annotation", lambda: cluster.groups()[0]["metadata"].pop("annotations"))
@@ -187,7 +187,7 @@ def test_dropped_tables_are_shown_with_a_mark(run: Run, cluster: FakeCluster) ->
     assert shown.splitlines()[-1].split() == ["shop/orders*", RECORD["deletedAt"], RECORD["purgeAt"], "10"]
 
 
-def test_show_says_the_state_of_every_replica(run: Run, cluster: FakeCluster) -> None:
+def test_show_shows_the_state_of_every_replica(run: Run, cluster: FakeCluster) -> None:
     """Behind the node, where it is not complete."""
     problem = {"bucket": 1, "reason": "NodeNotReady", "replicas": {"node-2": "complete", "node-1": "down"}}
     cluster.groups()[0] = group_object(stable=False, unstableBuckets=[problem], unstableBucketCount=1)

@@ -86,7 +86,7 @@ def test_moves_that_await_approval_are_explained_once(served: Served) -> None:
     assert "AwaitingApproval" not in text(tab, "#group-facts")
 
 
-def test_the_page_follows_what_happens_and_says_it_once(served: Served) -> None:
+def test_the_page_follows_what_happens_and_shows_it_once(served: Served) -> None:
     """A polite live region tells the change of verdict; the matrix shows it without a reload."""
     tab = served.show(scenes.stable())
     assert text(tab, "#news") == ""

@@ -49,7 +49,7 @@ def address(process: subprocess.Popen[str]) -> SplitResult:
         pytest.param(signal.SIGINT, False, id="Ctrl-C"),
     ],
 )
-def test_it_ends_when_it_is_told_to(tmp_path: Path, number: signal.Signals, ignore_interrupt: bool) -> None:
+def test_it_ends_when_a_signal_asks_for_it(tmp_path: Path, number: signal.Signals, ignore_interrupt: bool) -> None:
     """With connections open: a silent one, and one whose answer waits for an API server that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as api, running(tmp_path, api.getsockname()[1], ignore_interrupt) as ui:
         url = address(ui)

@@ -62,7 +62,7 @@ def test_what_is_true_now(server: UiServer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/ui.js", "/api/overview", "/wrong/", "/wrong/api/overview", "//", "/%00/"])
-def test_nobody_gets_in_without_the_token(server: UiServer, path: str) -> None:
+def test_no_one_gets_in_without_the_token(server: UiServer, path: str) -> None:
     """Not even to the page, from which one could tell what runs here."""
     status, _, body = ask(server, path)
     assert status == 404

@@ -1,6 +1,6 @@
 // What the page is made of. All text goes through textContent: names and messages are written by others.
 
-/** A text without what breaks lines, or turns the words beside it around. */
+/** A text without what breaks lines, or turns the words next to it around. */
 export function plain(text) {
   return text.replace(/\s+/g, " ").replace(/[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
 }
@@ -13,7 +13,7 @@ export function element(tag, className = "", ...children) {
   return made;
 }
 
-/** Put a text in place of what an element holds; leave it alone when it is the same, as screen readers read it anew. */
+/** Put a text in place of what an element holds; leave it alone when it is the same, as screen readers read it again. */
 export function say(id, text) {
   const found = document.getElementById(id);
   if (found.textContent !== text) found.textContent = text;

@@ -58,7 +58,7 @@ function showGroup(group) {
   badge.className = `badge ${tone}`;
   say("group-verdict", group.reason ? `${word}: ${group.reason}` : word);
   say("group-message", group.message);
-  const doing = waitsForApproval(group) && group.doing.startsWith("AwaitingApproval") ? "" : group.doing; // the notice below says it
+  const doing = waitsForApproval(group) && group.doing.startsWith("AwaitingApproval") ? "" : group.doing; // the notice below shows it
   const facts = [
     ["Schema", `${group.buckets} buckets × ${group.replicas} replicas by (${group.bucketKey}), map version ${group.mapVersion ?? "none"}`],
     ["In this state", group.since ? `for ${age(group.since, group.now)}, since ${group.since}` : ""],
