@@ -5,15 +5,16 @@
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+from tests.spark.change_story import VIOLATION, Frames, Groups, Story
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import MAP
-from tests.spark.random_changes import VIOLATION, Story
 from tests.spark.sql_clients import Row, SqlError
 
 pytestmark = pytest.mark.spark
@@ -53,16 +54,13 @@ class Session:
         """It has nothing to close."""
 
 
-Groups = Callable[[list[str], bool], str]
-
-
 @pytest.fixture(scope="module")
 def groups(tables: ClusterTables) -> Iterator[Groups]:
     """Two groups for each list of types."""
     made: set[str] = set()
 
     def group(types: list[str], other: bool) -> str:
-        name = "-".join(["other" if other else "own", *("".join(filter(str.isalpha, kind.lower())) for kind in types)])
+        name = "-".join(["other" if other else "own", *("".join(filter(str.isalnum, kind.lower())) for kind in types)])
         if name not in made:
             made.add(name)
             tables.add_group(name, [kind.lower() for kind in types], MAP)
@@ -78,7 +76,7 @@ def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: Clu
     chosen = random.Random(seed)
     for name, values in CONFS.items():
         session.conf.set(name, chosen.choice(values))
-    story = Story(seed, Session(session), IN, groups)
+    story = Story(seed, Session(session), IN, groups, Frames(session, F.expr))
     group = groups([key.type for key in story.layout.keys], False)
     if seed % 4 == 0:
         tables.change("cg", group, **UNSTABLE)
@@ -86,7 +84,7 @@ def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: Clu
         story.run(STATEMENTS)
     finally:
         tables.change("cg", group, **STABLE)
-    assert story.differences == []
+    assert not story.differences, "\n".join(story.differences)
 
 
 def test_sessions_at_once(application: SparkSession, tables: ClusterTables, groups: Groups) -> None:

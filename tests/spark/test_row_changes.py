@@ -148,3 +148,42 @@ def test_values_of_a_clause_are_computed_for_its_rows_only(session: SparkSession
     session.sql(f"MERGE INTO {target} t USING {source} s ON t.k = s.k "
                 "WHEN MATCHED AND t.v <> 0 THEN UPDATE SET k = 100 DIV t.v")  # fmt: skip
     assert sorted(tuple(row) for row in session.table(target).collect()) == [(1, 0), (3, 0), (20, 5)]
+
+
+def test_clauses_for_new_rows_are_computed_for_these_only(session: SparkSession) -> None:
+    """Conditions and values of NOT MATCHED may fail for rows that match, and a clause's values for rows of another."""
+    target = made(session, "inserted", "(1, 1), (2, 2)")
+    source = made(session, "inserting", "(1, 0), (3, 5), (4, 50)")
+    many = "CASE WHEN s.v = 0 THEN 1 / s.v ELSE s.v END"
+    for place, rows in enumerate([source, f"(SELECT k, v FROM {source} ORDER BY k LIMIT 10)"]):
+        session.sql(f"MERGE INTO {target} t USING {rows} s ON t.k = s.k "
+                    "WHEN NOT MATCHED AND 100 DIV s.v > 10 THEN INSERT (k, v) VALUES (s.k, 1000 DIV s.v) "
+                    f"WHEN NOT MATCHED AND {many} > 0 THEN INSERT (k, v) VALUES (s.k, 100 DIV (s.v - 5))")  # fmt: skip
+        assert pairs(session, target) == [(1, 1), (2, 2), (3, 200), (4, 2)], place
+        session.sql(f"DELETE FROM {target} WHERE k > 2")
+
+
+def test_a_statement_that_changes_nothing_has_its_key(session: SparkSession) -> None:
+    """Repeated when it would change rows, it changes none: not by UPDATE, DELETE, MERGE or INSERT … SELECT."""
+    table = make_table(session, f"{IN}.unchanged", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")
+    session.sql(f"INSERT INTO {table} VALUES (1, 1, 1)")
+    session.sql(f"CREATE OR REPLACE TEMP VIEW later AS SELECT k, v + 1 AS v, p FROM {table} WHERE k = 2")
+    statements = {
+        "update": f"UPDATE {table} SET v = 0 WHERE k = 2",
+        "delete": f"DELETE FROM {table} WHERE k = 2",
+        "partition": f"DELETE FROM {table} WHERE p = 2",
+        "merge": f"MERGE INTO {table} t USING later s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *",
+        "upsert": f"MERGE INTO {table} t USING later s ON t.k = s.k + 1 WHEN NOT MATCHED THEN INSERT *",
+        "insert": f"INSERT INTO {table} SELECT * FROM later",
+    }
+
+    def run() -> None:
+        for key, statement in statements.items():
+            session.conf.set("spark.colocation.write.idempotencyKey", key)
+            session.sql(statement)
+        session.conf.unset("spark.colocation.write.idempotencyKey")
+
+    run()
+    session.sql(f"INSERT INTO {table} VALUES (2, 2, 2)")
+    run()
+    assert sorted(tuple(row) for row in session.table(table).collect()) == [(1, 1, 1), (2, 2, 2)]

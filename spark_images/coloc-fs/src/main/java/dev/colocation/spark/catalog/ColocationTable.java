@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.ColocationGroup;
+import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.KubernetesApi;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.Snapshot;
@@ -16,6 +17,7 @@ import dev.colocation.spark.write.Compaction;
 import dev.colocation.spark.write.PartitionPredicates;
 import dev.colocation.spark.write.TableWriteBuilder;
 import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.WriteOptions;
 import dev.colocation.spark.write.WriteTarget;
 import dev.colocation.spark.write.WriteTarget.Writable;
 import java.io.IOException;
@@ -219,20 +221,25 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   @Override
   public void deleteWhere(Predicate[] conditions) {
     List<Map<String, String>> partitions = new PartitionPredicates(layout()).partitions(conditions).orElseThrow();
+    Optional<CommitKey> key = WriteOptions.keyOfSession();
     if (partitions.contains(Map.<String, String>of())) {
-      truncateTable();
+      truncate(key);
     } else {
-      dropAll(partitions);
+      drop(partitions, key);
     }
   }
 
   @Override
   final void dropAll(List<Map<String, String>> partitions) {
+    drop(partitions, Optional.empty());
+  }
+
+  private void drop(List<Map<String, String>> partitions, Optional<CommitKey> key) {
     table.requireReadable();
-    if (!partitions.isEmpty()) {
+    if (!partitions.isEmpty() || key.isPresent()) {
       Transaction transaction = target().begin();
-      if (hasFilesIn(transaction, partitions)) {
-        transaction.commit(name(), new DropPartitions(partitions), List.of(), Optional.empty());
+      if (key.isPresent() || hasFilesIn(transaction, partitions)) {
+        transaction.commit(name(), new DropPartitions(partitions), List.of(), key);
       }
     }
   }
@@ -251,10 +258,14 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   /** TRUNCATE TABLE: the older snapshots can be read for as long as they are kept. */
   @Override
   public boolean truncateTable() {
+    truncate(Optional.empty());
+    return true;
+  }
+
+  private void truncate(Optional<CommitKey> key) {
     Transaction transaction = target().begin();
     NewFiles nothing = new NewFiles(Mode.OVERWRITE, List.of(), transaction.destination().buckets().size());
-    transaction.commit(name(), nothing, List.of(), Optional.empty());
-    return true;
+    transaction.commit(name(), nothing, List.of(), key);
   }
 
   @Override

@@ -16,13 +16,16 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
 import org.apache.spark.sql.catalyst.expressions.CaseWhen;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -181,18 +184,46 @@ final class RowChangeQueries {
 
   /** The rows of the source that match none of the target, as the clauses insert them. */
   LogicalPlan inserted(LogicalPlan target) {
-    LogicalPlan source = statement.source().orElseThrow();
-    LogicalPlan unmatched = join(source, target, LeftAnti$.MODULE$);
     List<Clause> inserts = statement.notMatched();
-    if (inserts.size() == 1) {
-      return shown(place -> checked(place, inserts.get(0).values().get(place)), new Filter(inserts.get(0).condition(), unmatched));
+    boolean mayFail = inserts.stream().anyMatch(clause -> !neverFails(clause.condition()));
+    Candidates candidates = mayFail ? withMatches(target) : withoutMatches(target);
+    if (inserts.size() == 1 && !mayFail) {
+      return shown(place -> checked(place, inserts.get(0).values().get(place)), new Filter(inserts.get(0).condition(), candidates.plan));
     }
-    List<NamedExpression> all = new ArrayList<>(CollectionConverters.asJava(unmatched.output()));
-    Alias chosen = named(choice(inserts, 1), ACTION);
+    List<NamedExpression> all = new ArrayList<>(CollectionConverters.asJava(candidates.plan.output()));
+    Alias chosen = named(new If(candidates.isUnmatched, choice(inserts, 1), integer(STAYS)), ACTION);
     all.add(chosen);
     Attribute action = chosen.toAttribute();
-    LogicalPlan inserted = new Filter(new Not(new EqualTo(action, integer(STAYS))), new Project(sequence(all), unmatched));
+    LogicalPlan inserted = new Filter(new Not(new EqualTo(action, integer(STAYS))), new Project(sequence(all), candidates.plan));
     return shown(place -> inserted(place, inserts, action), inserted);
+  }
+
+  /** Rows of the source that may be inserted. */
+  private record Candidates(LogicalPlan plan, Expression isUnmatched) {}
+
+  private Candidates withoutMatches(LogicalPlan target) {
+    return new Candidates(join(statement.source().orElseThrow(), target, LeftAnti$.MODULE$), Literal$.MODULE$.TrueLiteral());
+  }
+
+  /**
+   * All rows of the source, and whether they match. Spark computes conditions of the source alone before an ANTI join, also for rows
+   * that match; there a condition may fail, as by a division by zero.
+   */
+  private Candidates withMatches(LogicalPlan target) {
+    Alias present = named(Literal$.MODULE$.TrueLiteral(), "present");
+    List<NamedExpression> columnsAndPresent = new ArrayList<>(CollectionConverters.asJava(target.output()));
+    columnsAndPresent.add(present);
+    LogicalPlan joined = join(
+        statement.source().orElseThrow(), new Project(sequence(columnsAndPresent), target), LeftOuter$.MODULE$);
+    return new Candidates(joined, new IsNull(present.toAttribute().withNullability(true)));
+  }
+
+  /** Whether an expression has a value for every row: comparisons of columns and constants, and what combines them. */
+  private static boolean neverFails(Expression condition) {
+    return (condition instanceof And || condition instanceof Or || condition instanceof Not || condition instanceof IsNull
+        || condition instanceof IsNotNull || condition instanceof In || condition instanceof BinaryComparison
+        || condition instanceof Attribute || condition instanceof Literal)
+        && CollectionConverters.asJava(condition.children()).stream().allMatch(RowChangeQueries::neverFails);
   }
 
   private Expression inserted(int place, List<Clause> inserts, Attribute action) {

@@ -227,10 +227,22 @@ final class RowChangeRun {
     List<DataFile> replaced = touched.files().stream().map(byPath::get).toList();
     List<LogicalPlan> branches = branches(queries, given, replaced, candidates);
     if (branches.isEmpty()) {
-      return new Counts(RowCounts.NONE, 0, snapshotId());
+      return new Counts(RowCounts.NONE, 0, key.isEmpty() ? snapshotId() : committedUnchanged(transaction, key, conflicting(read)));
     }
-    return write(branches, new Replaced(replaced, touched, readsItself() ? ReadTablets.ALL : read, key,
+    return write(branches, new Replaced(replaced, touched, conflicting(read), key,
         !given.notMatched().isEmpty(), branches.size() == 1));
+  }
+
+  /** The tablets of which no other commit may have changed a row meanwhile. */
+  private ReadTablets conflicting(ReadTablets read) {
+    return readsItself() ? ReadTablets.ALL : read;
+  }
+
+  /** The snapshot of a statement that changes no row, but has a key: if it is repeated later, it must change none, either. */
+  private long committedUnchanged(Transaction transaction, Optional<CommitKey> key, ReadTablets read) {
+    Transaction begun = transaction.startedOn(snapshotId(), table.manifest());
+    RowChange nothing = new RowChange(kind, Set.of(), List.of(), begun.destination().buckets().size(), read, RowCounts.NONE);
+    return begun.commit(target.name(), nothing, List.of(), key).snapshotId();
   }
 
   private static boolean changesRows(RowStatement given) {

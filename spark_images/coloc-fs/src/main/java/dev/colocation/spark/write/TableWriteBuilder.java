@@ -167,20 +167,21 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
           options.isCompaction());
     }
 
-    private void commit(Transaction begun, WriterCommitMessage[] messages, Optional<CommitKey> key) {
+    /** @param isRecorded whether a write that changes nothing is committed, too */
+    private void commit(Transaction begun, WriterCommitMessage[] messages, Optional<CommitKey> key, boolean isRecorded) {
       List<SentFile> sent = TaskFiles.sent(messages);
       if (target.staging().isPresent()) {
         target.staging().get().take(begun, sent, key);
         return;
       }
-      WriteResult result = committed(begun, sent, key);
+      WriteResult result = committed(begun, sent, key, isRecorded);
       options.id().ifPresent(result::keep);
     }
 
-    private WriteResult committed(Transaction begun, List<SentFile> sent, Optional<CommitKey> key) {
+    private WriteResult committed(Transaction begun, List<SentFile> sent, Optional<CommitKey> key, boolean isRecorded) {
       boolean replacesNothing = options.replacement().map(FileReplacement::replacesNothing)
           .orElse(mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS);
-      if (sent.isEmpty() && replacesNothing) {
+      if (sent.isEmpty() && replacesNothing && !isRecorded) {
         LOG.info("{}: no rows, nothing is committed", description());
         long there = begun.table().snapshotId();
         CommitLog.add(new CommitLog.Entry(target.name(), mode.label(), 0, 0, there, false));
@@ -197,7 +198,10 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
           ? options.replacement().get().change(files, buckets) : new NewFiles(mode, files, buckets, replaced);
     }
 
-    /** An INSERT or the like. An overwrite replaces what the query has read, and nothing that came after it. */
+    /**
+     * An INSERT or the like. An overwrite replaces what the query has read, and nothing that came after it. One with a key is
+     * committed also where it has no rows: its repetition might have some.
+     */
     private final class Batch implements BatchWrite {
       @Override
       public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
@@ -206,7 +210,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
 
       @Override
       public void commit(WriterCommitMessage[] messages) {
-        TableWrite.this.commit(begun(), messages, options.key());
+        TableWrite.this.commit(begun(), messages, options.key(), options.key().isPresent());
       }
 
       private Transaction begun() {
@@ -229,7 +233,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
       }
     }
 
-    /** An epoch of a stream: committed once, however often it is tried. */
+    /** An epoch of a stream: committed once, however often it is tried. One without rows has none when it is tried again. */
     private final class Stream implements StreamingWrite {
       @Override
       public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
@@ -238,7 +242,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
 
       @Override
       public void commit(long epoch, WriterCommitMessage[] messages) {
-        TableWrite.this.commit(transaction, messages, Optional.of(new CommitKey(info.queryId(), epoch)));
+        TableWrite.this.commit(transaction, messages, Optional.of(new CommitKey(info.queryId(), epoch)), false);
       }
 
       @Override
