@@ -15,6 +15,7 @@ A reader of one bucket reads the first two and the bucket's, and knows each by i
 """
 
 import hashlib
+import json
 import re
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,10 +23,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import zstandard
-from pydantic import Field, StrictInt, TypeAdapter, field_serializer
+from pydantic import Field, StrictInt, TypeAdapter, ValidationError, field_serializer
 
-from .base import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_MANIFEST_FILES, Observed
-from .table import Column, Count
+from .base import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_MANIFEST_FILES, Observed, problems_of
+from .table import MAX_COUNT, Column, Count
 
 _MAGIC = bytes.fromhex("502a4d18")
 _PREFIX = struct.Struct("<4sII32s")
@@ -37,6 +38,21 @@ _MAX_JSON_NODES = 4 * MAX_MANIFEST_FILES
 _MAX_JSON_VALUES = 12 * MAX_MANIFEST_FILES
 """Objects and lists, and values, of a manifest's JSON: a file has two objects, and six values and one for each
 partition column. A parser takes up to 500 bytes for two characters, and 150 for a value: they are counted before."""
+_ALLOWED = {
+    "formatVersion": "a number",
+    "snapshotId": f"0 to {MAX_COUNT}",
+    "buckets": f"1 to {MAX_BUCKETS}",
+    "columns": "a list of columns with name and type",
+    "bucketedBy": "a list of names",
+    "partitionedBy": "a list of names",
+    "sortedBy": "a list of names",
+    "padded": "lengths by names of columns",
+    "parent": "a digest",
+}
+"""The fields of a manifest that are not its files, and what each may be."""
+_MAX_ERRORS = 1000
+_MAX_EXPLAINED_BYTES = 1 << 20
+_MAX_SHOWN_CHARACTERS = 100
 Value = TypeVar("Value")
 
 
@@ -135,7 +151,29 @@ def parsed_json(kind: TypeAdapter[Value], text: bytes, sha256: str) -> Value:
         ValueError: it is another value, or has so many values that they would exhaust the reader's memory.
     """
     check_values(text, sha256)
-    return kind.validate_json(text)
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"manifest {sha256}{_problem(error, text)}") from None
+
+
+def _problem(error: ValidationError, text: bytes) -> str:
+    """What is wrong, in the words of Java's ``ManifestHeader``; of a large text without reading it again."""
+    if error.error_count() > _MAX_ERRORS or len(text) > _MAX_EXPLAINED_BYTES:
+        return f" has {error.error_count()} wrong values"
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        is_followed = isinstance(wrong, json.JSONDecodeError) and wrong.msg == "Extra data"
+        return " has something behind its JSON object" if is_followed else " is not a JSON object"
+    if not isinstance(manifest, dict):
+        return " is not a JSON object"
+    wrong_fields = {one["loc"][0] for one in error.errors() if one["loc"]}
+    for field, allowed in _ALLOWED.items():
+        if field in wrong_fields:
+            value = json.dumps(manifest.get(field), ensure_ascii=False, separators=(",", ":"))[:_MAX_SHOWN_CHARACTERS]
+            return f": {field} is {value if field in manifest else 'missing'}; allowed: {allowed}"
+    return f": {problems_of(error, 'manifest')}"
 
 
 def check_values(text: bytes, sha256: str, before: int = 0) -> int:
@@ -343,7 +381,7 @@ def check_files(files: Collection[BucketFile], buckets: int) -> None:
     """
     _check_count(len(files))
     if not 1 <= buckets <= MAX_BUCKETS:
-        raise ValueError(f"the manifest has {buckets} buckets; allowed: 1 to {MAX_BUCKETS}")
+        raise ValueError(f"buckets is {buckets}; allowed: 1 to {MAX_BUCKETS}")
     if len({file.path for file in files}) != len(files):
         raise ValueError("the manifest lists a file twice; allowed: once")
     for file in files:

@@ -117,8 +117,8 @@ HEADER = {**MANIFEST.to_json_dict(), "formatVersion": 2}
 @pytest.mark.parametrize(
     ("stored", "expected"),
     [
-        pytest.param(plain(buckets=65537), "has 65537 buckets; allowed: 1 to 65536", id="buckets"),
-        pytest.param(plain(buckets=0, files=[]), "has 0 buckets; allowed: 1 to 65536", id="no bucket"),
+        pytest.param(plain(buckets=65537), "buckets is 65537; allowed: 1 to 65536", id="buckets"),
+        pytest.param(plain(buckets=0, files=[]), "buckets is 0; allowed: 1 to 65536", id="no bucket"),
         pytest.param(plain(files=[ONE_FILE] * 6), "names 6 files; allowed: 5", id="files"),
         pytest.param(
             join_frames(HEADER, [(bucket, 3, json.dumps([{**ONE_FILE, "bucket": bucket}] * 3).encode())
