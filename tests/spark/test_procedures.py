@@ -70,16 +70,14 @@ def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables)
 
 
 def test_large_buckets_are_compacted_once(session: SparkSession, tables: ClusterTables) -> None:
-    """A bucket of many times the target file size becomes one file all the same, so that nothing is left to compact."""
+    """A bucket of many times the target file size becomes files that follow each other: nothing is left to compact."""
     table = make_table(session, f"{IN}.large", "k BIGINT, p STRING", "PARTITIONED BY (p)")
     session.conf.set("spark.colocation.write.targetFileSize", "4k")
     for start in (0, 20_000):
         session.range(start, start + 20_000, numPartitions=4).selectExpr("id AS k", "'x' AS p").writeTo(table).append()
-    units = session.sql(f"SELECT DISTINCT bucket, partition['p'] FROM {table}.files").count()
-    assert session.table(f"{table}.files").count() > 2 * units
     named = f"table => '{NAMESPACE}.large'"
     done = call(session, "compact", named)
-    assert (done["files_after"], done["rows"]) == (units, 40_000)
+    assert done["files_before"] > done["files_after"] > 6 and done["rows"] == 40_000
     assert call(session, "compact", named)["files_before"] == 0
     assert session.table(table).count() == 40_000
 
@@ -126,7 +124,7 @@ def test_a_bucket_of_many_files_is_sorted_where_it_is(session: SparkSession, tab
     """More files than can be read side by side are sorted in their task, without a shuffle; other buckets merge."""
     session.conf.set("spark.sql.ui.explainMode", "simple")
     table = make_table(session, f"{IN}.crowded", "k BIGINT, p STRING", "PARTITIONED BY (p)")
-    many = session.range(0, 70_000, numPartitions=70).selectExpr("id AS k", "'many' AS p")
+    many = session.range(0, 70_000, numPartitions=70).selectExpr("(id * 7919) % 70000 AS k", "'many' AS p")
     many.writeTo(table).option("target-file-size", "1").append()
     few = session.range(1000).selectExpr("id AS k", "'few' AS p")
     for _ in range(2):

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.databind.JsonNode;
 import dev.colocation.spark.cluster.ChangeCounts;
 import dev.colocation.spark.cluster.ClusterView;
@@ -7,6 +8,9 @@ import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.fs.KeyRange;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -20,17 +24,23 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Function1;
+import scala.Option;
 
 /** The metadata tables {@code <table>.snapshots}, {@code <table>.partitions}, {@code <table>.files} and {@code <table>.replicas}. */
 final class MetadataTables {
@@ -50,9 +60,11 @@ final class MetadataTables {
       .add("bucket", DataTypes.IntegerType).add("node", DataTypes.StringType).add("state", DataTypes.StringType)
       .add("verified_at", DataTypes.TimestampType).add("agent", DataTypes.StringType).add("files", DataTypes.LongType)
       .add("bytes", DataTypes.LongType);
+  private static final ArrayType KEY = DataTypes.createArrayType(DataTypes.StringType);
   private static final StructType FILES = new StructType()
       .add("partition", PARTITION).add("bucket", DataTypes.IntegerType).add("path", DataTypes.StringType)
-      .add("rows", DataTypes.LongType).add("bytes", DataTypes.LongType).add("sha256", DataTypes.StringType);
+      .add("rows", DataTypes.LongType).add("bytes", DataTypes.LongType).add("sha256", DataTypes.StringType)
+      .add("first_key", KEY).add("last_key", KEY);
   private static final StructType PARTITIONS = new StructType()
       .add("partition", PARTITION).add("files", DataTypes.LongType).add("rows", DataTypes.LongType)
       .add("bytes", DataTypes.LongType);
@@ -99,13 +111,51 @@ final class MetadataTables {
   }
 
   private static List<Row> files(LoadedTable table) {
+    List<DataType> types = table.layout().sortedInFiles().stream()
+        .map(name -> Types.parse(table.layout().column(name).type())).toList();
     List<Row> rows = new ArrayList<>();
     for (JsonNode file : TablePartitions.manifest(table).path("files")) {
+      KeyRange keys = keys(file);
       rows.add(row(
           TablePartitions.partition(file), file.path("bucket").asInt(), file.path("path").asText(),
-          file.path("rows").asLong(), file.path("bytes").asLong(), file.path("sha256").asText()));
+          file.path("rows").asLong(), file.path("bytes").asLong(), file.path("sha256").asText(),
+          shown(keys.first(), types), shown(keys.last(), types)));
     }
     return rows;
+  }
+
+  private static KeyRange keys(JsonNode file) {
+    try (JsonParser json = file.path("keyRange").traverse()) {
+      json.nextToken();
+      return KeyRange.read(json);
+    } catch (IOException error) {
+      throw new IllegalStateException("a tree is always JSON", error);
+    }
+  }
+
+  /** A key's values as Spark shows them, timestamps in UTC; null when they are unknown. */
+  private static List<String> shown(List<Object> key, List<DataType> types) {
+    List<String> shown = new ArrayList<>();
+    for (int column = 0; column < Math.min(key.size(), types.size()); column++) {
+      shown.add(shown(key.get(column), types.get(column)));
+    }
+    return shown.isEmpty() ? null : shown;
+  }
+
+  private static String shown(Object value, DataType type) {
+    if (!(value instanceof Long number)) {
+      return (String) value;
+    }
+    if (type instanceof DecimalType decimal) {
+      return Decimal.createUnsafe(number, decimal.precision(), decimal.scale()).toString();
+    }
+    boolean isTime = type == DataTypes.DateType || type == DataTypes.TimestampType || type == DataTypes.TimestampNTZType;
+    return isTime ? time(type == DataTypes.DateType ? (Object) number.intValue() : number, type) : number.toString();
+  }
+
+  private static String time(Object value, DataType type) {
+    return Cast$.MODULE$.apply(new Literal(value, type), DataTypes.StringType, Option.apply("UTC"), true)
+        .eval(InternalRow.empty()).toString();
   }
 
   private static List<Row> replicas(LoadedTable table) {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * Merges the sorted files of a bucket and partition into one, without changing rows. It reads only files of buckets with too many.
+ * Merges the sorted files of a bucket and partition into one, or several that follow each other, without changing rows. It reads only files of buckets with too many.
  * The tasks of a bucket's files are its own, on a node that has them: rows are not shuffled, and not sorted either, unless a bucket
  * has more files than can be read side by side.
  *
@@ -26,7 +26,7 @@ final class TableCompaction {
    * Merges the files of each bucket and partition that has too many.
    *
    * @param table at its newest snapshot
-   * @param mostFiles the number of files that may stay
+   * @param mostFiles how many files that overlap may stay, and how many small ones
    * @param partitions the partitions to compact, by stored names of columns; none = all
    */
   static Compaction.Result run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {
@@ -35,26 +35,27 @@ final class TableCompaction {
       return Compaction.Result.nothing(0);
     }
     Transaction transaction = table.target().begin();
+    Compaction.Rule rule = Compaction.Rule.of(mostFiles, loaded.layout().sortedInFiles().size());
     Compaction crowded =
-        Compaction.of(transaction.files(loaded.snapshot().get().manifestSha256()), mostFiles, partitions);
+        Compaction.of(transaction.files(loaded.snapshot().get().manifestSha256()), rule, partitions);
     if (crowded.isEmpty()) {
       return Compaction.Result.nothing(loaded.snapshot().get().id());
     }
     SparkSession session = ReplacingWrite.newSession(SparkSession.active());
     // Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked.
     session.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
-    return result(crowded, ReplacingWrite.run(session, rows(session, loaded, crowded), loaded, crowded));
+    return result(crowded, ReplacingWrite.run(session, rows(session, loaded, rule, crowded), loaded, crowded));
   }
 
   /**
    * A union of scans, each with a task per bucket: of as many parts of the partitions as keep all cores busy, and in each part of
    * the buckets whose files are merged, and of those that have too many files for that and are sorted.
    */
-  private static LogicalPlan rows(SparkSession session, LoadedTable table, Compaction crowded) {
+  private static LogicalPlan rows(SparkSession session, LoadedTable table, Compaction.Rule rule, Compaction crowded) {
     long mostBytes = MergeMemory.mostBytes(session.sparkContext().getConf());
     return ReplacingWrite.together(crowded.parts(parts(session, table.shape().buckets())).stream()
         .flatMap(part -> part.tablets().stream().collect(Collectors.groupingBy(
-            files -> fits(files, mostBytes), Collectors.flatMapping(List::stream, Collectors.toList()))).values().stream())
+            files -> MergeMemory.fits(rule.sorted().chains(files), DataFile::bytes, mostBytes), Collectors.flatMapping(List::stream, Collectors.toList()))).values().stream())
         .map(files -> FilesRelation.some(table, files.stream().map(table::path).toList())).toList());
   }
 
@@ -62,11 +63,6 @@ final class TableCompaction {
     int cores = Integer.parseInt(session.sessionState().conf().getConfString(
         "spark.sql.leafNodeDefaultParallelism", String.valueOf(session.sparkContext().defaultParallelism())));
     return (cores + buckets - 1) / buckets;
-  }
-
-  private static boolean fits(List<DataFile> tablet, long mostBytes) {
-    long held = tablet.stream().mapToLong(file -> MergeMemory.heldBytes(file.bytes())).sum();
-    return MergeMemory.fits(tablet.size(), held, mostBytes);
   }
 
   private static Compaction.Result result(Compaction crowded, WriteResult done) {

@@ -1,5 +1,6 @@
 package dev.colocation.spark.cluster;
 
+import dev.colocation.spark.fs.KeyRange;
 import java.io.Serializable;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -11,8 +12,9 @@ import java.util.Map;
  * @param path below the table's folder, {@code data/…}; its name ends like Spark's names for files of the bucket
  * @param partition for each partition column, in the table's order, its value in Spark's string form; null = NULL
  * @param sha256 64 hex digits
+ * @param keys between which its rows lie
  */
-public record DataFile(String path, int bucket, Map<String, String> partition, long rows, long bytes, String sha256)
+public record DataFile(String path, int bucket, Map<String, String> partition, long rows, long bytes, String sha256, KeyRange keys)
     implements Serializable {
 
   public DataFile {

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
 import com.github.luben.zstd.ZstdInputStream;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestHeader;
 import dev.colocation.spark.fs.ManifestStore;
@@ -125,6 +126,7 @@ public final class StoredManifest {
     int bucket = -1;
     long rows = -1;
     long bytes = -1;
+    KeyRange keys = KeyRange.NONE;
     Map<String, String> partition = new LinkedHashMap<>();
     while (parser.nextToken() != JsonToken.END_OBJECT) {
       String name = parser.currentName();
@@ -135,12 +137,13 @@ public final class StoredManifest {
         case "bucket" -> bucket = parser.hasToken(JsonToken.VALUE_NUMBER_INT) ? parser.getIntValue() : -1;
         case "rows" -> rows = number(parser);
         case "bytes" -> bytes = number(parser);
+        case "keyRange" -> keys = KeyRange.read(parser);
         case "partition" -> readPartition(parser, partition);
         default -> parser.skipChildren();
       }
     }
     require(!path.isEmpty() && !sha256.isEmpty() && rows >= 0 && bytes >= 0, "file '" + path + "' lacks its path, digest, rows or bytes");
-    return new DataFile(path, bucket, partition, rows, bytes, sha256);
+    return new DataFile(path, bucket, partition, rows, bytes, sha256, keys);
   }
 
   /** -1 for what is no number, or too large. */

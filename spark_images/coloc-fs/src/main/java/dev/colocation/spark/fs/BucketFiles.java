@@ -12,7 +12,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The files of one bucket in one snapshot, in little memory: sorted paths, and lengths in parallel arrays.
+ * The files of one bucket in one snapshot, in little memory: sorted paths, and in parallel arrays lengths and keys.
  *
  * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
  * in joins silently.
@@ -23,7 +23,7 @@ final class BucketFiles {
     void visit(String path, Manifest.File file);
   }
 
-  static final BucketFiles NONE = new BucketFiles(0, new String[0], new long[0]);
+  static final BucketFiles NONE = new BucketFiles(0, new String[0], new long[0], new KeyRange[0]);
 
   /** {@code org.apache.spark.sql.execution.datasources.BucketingUtils.bucketedFileName}. */
   private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d{1,9})(?:\\..*)?$");
@@ -31,11 +31,13 @@ final class BucketFiles {
   private final int bucket;
   private final String[] paths;
   private final long[] bytes;
+  private final KeyRange[] keys;
 
-  private BucketFiles(int bucket, String[] paths, long[] bytes) {
+  private BucketFiles(int bucket, String[] paths, long[] bytes, KeyRange[] keys) {
     this.bucket = bucket;
     this.paths = paths;
     this.bytes = bytes;
+    this.keys = keys;
   }
 
   int size() {
@@ -45,15 +47,19 @@ final class BucketFiles {
   /** The file of this path; null when there is none. */
   Manifest.File find(String path) {
     int index = Arrays.binarySearch(paths, path);
-    return index < 0 ? null : new Manifest.File(bytes[index], bucket);
+    return index < 0 ? null : file(index);
   }
 
   /** The files whose paths begin with a prefix. */
   void visit(String prefix, Visitor visitor) {
     int found = Arrays.binarySearch(paths, prefix);
     for (int index = found < 0 ? -found - 1 : found; index < paths.length && paths[index].startsWith(prefix); index++) {
-      visitor.visit(paths[index], new Manifest.File(bytes[index], bucket));
+      visitor.visit(paths[index], file(index));
     }
+  }
+
+  private Manifest.File file(int index) {
+    return new Manifest.File(bytes[index], bucket, keys[index]);
   }
 
   /** The bucket that Spark reads from a file's name; -1 when the name has none. */
@@ -86,6 +92,7 @@ final class BucketFiles {
     String path = "";
     long bytes = -1;
     int bucket = -1;
+    KeyRange keys = KeyRange.NONE;
     while (json.nextToken() == JsonToken.FIELD_NAME) {
       String name = json.currentName();
       JsonToken value = json.nextToken();
@@ -93,13 +100,14 @@ final class BucketFiles {
         case "path" -> path = json.getText();
         case "bytes" -> bytes = value == JsonToken.VALUE_NUMBER_INT ? json.getLongValue() : -1;
         case "bucket" -> bucket = value == JsonToken.VALUE_NUMBER_INT ? json.getIntValue() : -1;
+        case "keyRange" -> keys = KeyRange.read(json);
         default -> json.skipChildren();
       }
     }
     if (bytes < 0 || bytes > ManifestHeader.MAX_COUNT) {
       throw new IOException("file " + path + " does not state how many bytes it has");
     }
-    builders.add(path, bytes, bucket);
+    builders.add(path, bytes, bucket, keys);
   }
 
   private static void require(JsonParser json, JsonToken wanted, String what) throws IOException {
@@ -112,7 +120,7 @@ final class BucketFiles {
   static final class Builders {
     private final List<Builder> byBucket = new ArrayList<>();
 
-    void add(String path, long bytes, int bucket) throws IOException {
+    void add(String path, long bytes, int bucket, KeyRange keys) throws IOException {
       if (bucket < 0 || !textOfName(path).equals(fiveDigits(bucket))) {
         throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name has another one");
       }
@@ -127,7 +135,7 @@ final class BucketFiles {
         builder = new Builder();
         byBucket.set(bucket, builder);
       }
-      builder.add(path, bytes);
+      builder.add(new Entry(path, bytes, keys));
     }
 
     /** The files, if all of them are in this bucket; else null. */
@@ -148,7 +156,7 @@ final class BucketFiles {
       if (byBucket.size() > buckets) {
         int bucket = byBucket.size() - 1;
         throw new IOException(
-            "file " + byBucket.get(bucket).paths.get(0) + " is in bucket " + bucket + "; allowed: 0 to " + (buckets - 1));
+            "file " + byBucket.get(bucket).files.get(0).path() + " is in bucket " + bucket + "; allowed: 0 to " + (buckets - 1));
       }
       BucketFiles[] built = new BucketFiles[buckets];
       for (int bucket = 0; bucket < buckets; bucket++) {
@@ -159,33 +167,30 @@ final class BucketFiles {
     }
   }
 
+  private record Entry(String path, long bytes, KeyRange keys) {}
+
   private static final class Builder {
-    private record Entry(String path, long bytes) {}
+    private final List<Entry> files = new ArrayList<>();
 
-    private final List<String> paths = new ArrayList<>();
-    private final List<Long> bytes = new ArrayList<>();
-
-    void add(String path, long length) {
-      paths.add(path);
-      bytes.add(length);
+    void add(Entry file) {
+      files.add(file);
     }
 
     BucketFiles build(int bucket) throws IOException {
-      Entry[] entries = new Entry[paths.size()];
-      for (int index = 0; index < entries.length; index++) {
-        entries[index] = new Entry(paths.get(index), bytes.get(index));
-      }
+      Entry[] entries = files.toArray(Entry[]::new);
       Arrays.sort(entries, Comparator.comparing(Entry::path));
       String[] sorted = new String[entries.length];
       long[] lengths = new long[entries.length];
+      KeyRange[] ranges = new KeyRange[entries.length];
       for (int index = 0; index < entries.length; index++) {
         sorted[index] = entries[index].path();
         lengths[index] = entries[index].bytes();
+        ranges[index] = entries[index].keys();
         if (index > 0 && sorted[index].equals(sorted[index - 1])) {
           throw new IOException("file " + sorted[index] + " is listed twice");
         }
       }
-      return new BucketFiles(bucket, sorted, lengths);
+      return new BucketFiles(bucket, sorted, lengths, ranges);
     }
   }
 }

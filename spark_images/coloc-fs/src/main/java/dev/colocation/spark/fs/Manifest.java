@@ -19,8 +19,8 @@ import java.util.TreeMap;
  * header is in memory, and the files of requested buckets.
  */
 public final class Manifest {
-  /** One immutable file: its length in bytes and its bucket. */
-  public record File(long bytes, int bucket) {}
+  /** One immutable file: its length in bytes, its bucket, and between which keys its rows lie. */
+  public record File(long bytes, int bucket, KeyRange keys) {}
 
   /** A column; {@code storedAs}: a renamed column's first name, which files keep; empty = name. */
   public record Column(String name, String type, boolean nullable, String storedAs) {

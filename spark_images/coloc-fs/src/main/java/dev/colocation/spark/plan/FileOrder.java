@@ -1,6 +1,7 @@
 package dev.colocation.spark.plan;
 
 import dev.colocation.spark.fs.ColocPath;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.Settings;
@@ -16,8 +17,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.IntStream;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -45,18 +44,36 @@ import scala.jdk.javaapi.CollectionConverters;
  * How to read a bucket's files so that its rows come in a wanted order.
  *
  * <p>A file is in one partition, so the partition columns are constant in it, and its rows are sorted by the table's sort
- * columns. Files are taken in the order of the partition columns that the wanted order begins with ({@code leading}); files
- * that these do not tell apart are merged by the columns that follow ({@code merged}), if there are such files.
+ * columns. Files are taken in the order of the partition columns that the wanted order begins with ({@code leading}). Of files
+ * that these do not tell apart, those whose keys do not overlap are read one after the other ({@link FileChains}); others are merged
+ * by the columns that follow ({@code merged}).
  *
  * @param leading positions of partition columns in the relation's partition schema
- * @param merged columns of the scan by which files of the same leading values are merged, should there be several
- * @param together how many files of the same leading values a bucket has at most
+ * @param merged columns of the scan by which chains of files of the same leading values are merged, should there be several
+ * @param keyed how many of these, from the first on, are the first sort columns of the files
+ * @param keys of the files, by their paths, where a bucket has several of the same leading values
+ * @param together how many chains of the same leading values a bucket has at most
  */
-record FileOrder(List<Integer> leading, List<AttributeReference> merged, long together) {
+record FileOrder(List<Integer> leading, List<AttributeReference> merged, int keyed, Map<String, KeyRange> keys, long together) {
   /** Types whose order is the same on disk and in a query. No fractions: a query may have to normalise -0.0 and NaN. */
   private static final Set<DataType> ORDERED_TYPES = Set.of(
       BooleanType$.MODULE$, ByteType$.MODULE$, ShortType$.MODULE$, IntegerType$.MODULE$, LongType$.MODULE$,
       DateType$.MODULE$, TimestampType$.MODULE$, TimestampNTZType$.MODULE$, StringType$.MODULE$, BinaryType$.MODULE$);
+
+  /** The same order for other columns of the scan. */
+  FileOrder of(List<AttributeReference> columns) {
+    return new FileOrder(leading, columns, keyed, keys, together);
+  }
+
+  /** The files of a bucket that have the same leading values. */
+  List<List<PartitionedFile>> chains(List<PartitionedFile> files) {
+    return merged.isEmpty() ? List.of(files)
+        : new FileChains<PartitionedFile>(file -> keys.getOrDefault(path(file), KeyRange.NONE), keyed).chains(files);
+  }
+
+  private static String path(PartitionedFile file) {
+    return file.filePath().toString();
+  }
 
   /** Whether files are read side by side. */
   boolean merging() {
@@ -83,9 +100,13 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
     if (inFile.size() > sortedBy.size() || !inFile.equals(sortedBy.subList(0, inFile.size()))) {
       return Optional.empty();
     }
+    int keyed = 0;
+    while (keyed < merged.size() && !partitions.contains(name(merged.get(keyed)))) {
+      keyed++;
+    }
     List<Integer> positions =
         distinct.subList(0, leading).stream().map(column -> partitions.indexOf(name(column))).toList();
-    return withFiles(scan, positions, merged);
+    return withFiles(scan, new FileOrder(positions, merged, keyed, Map.of(), 1));
   }
 
   /** The same for rows that only have to be sorted by these columns, whichever of them comes first. */
@@ -99,31 +120,43 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
     return of(scan, wanted.stream().sorted(Comparator.comparing(column -> inFiles.indexOf(name(column)))).toList());
   }
 
-  private static Optional<FileOrder> withFiles(
-      FileSourceScanExec scan, List<Integer> leading, List<AttributeReference> merged) {
-    if (merged.isEmpty()) {
-      return Optional.of(new FileOrder(leading, merged, 1));
+  /** The order with what is known of the scan's files; empty when too many would have to be merged. */
+  private static Optional<FileOrder> withFiles(FileSourceScanExec scan, FileOrder order) {
+    if (order.merged.isEmpty()) {
+      return Optional.of(order);
     }
     StructType partitionSchema = scan.relation().partitionSchema();
-    Map<List<Object>, long[]> sets = new HashMap<>();
-    long mostBytes = MergeMemory.mostBytes(scan.session().sparkContext().getConf());
-    long together = 1;
+    Map<List<Object>, List<PartitionedFile>> sets = new HashMap<>();
     for (PartitionedFile file : scan.selectedPartitions().toPartitionArray()) {
       Option<Object> bucket = BucketingUtils.getBucketId(file.toPath().getName());
       if (bucket.isEmpty()) {
         return Optional.empty();
       }
-      List<Object> key = new ArrayList<>(values(file, leading, partitionSchema));
+      List<Object> key = new ArrayList<>(values(file, order.leading, partitionSchema));
       key.add(bucket.get());
-      long[] set = sets.computeIfAbsent(key, absent -> new long[2]);
-      set[0]++;
-      set[1] += MergeMemory.heldBytes(file.length());
-      together = Math.max(together, set[0]);
-      if (!MergeMemory.fits(set[0], set[1], mostBytes)) {
-        return Optional.empty();
-      }
+      sets.computeIfAbsent(key, absent -> new ArrayList<>()).add(file);
     }
-    return Optional.of(new FileOrder(leading, merged, together));
+    sets.values().removeIf(files -> files.size() == 1);
+    Settings settings = settings(scan);
+    Map<String, KeyRange> keys = new HashMap<>();
+    sets.values().forEach(files -> files.forEach(file -> keys.put(path(file), keys(file, settings))));
+    FileOrder known = new FileOrder(order.leading, order.merged, order.keyed, keys, 1);
+    List<List<List<PartitionedFile>>> chains = sets.values().stream().map(known::chains).toList();
+    long mostBytes = MergeMemory.mostBytes(scan.session().sparkContext().getConf());
+    if (!chains.stream().allMatch(ofSet -> MergeMemory.fits(ofSet, PartitionedFile::length, mostBytes))) {
+      return Optional.empty();
+    }
+    long together = chains.stream().mapToInt(List::size).max().orElse(1);
+    return Optional.of(new FileOrder(order.leading, order.merged, order.keyed, keys, together));
+  }
+
+  private static KeyRange keys(PartitionedFile file, Settings settings) {
+    try {
+      Manifest.File found = ManifestStore.file(ColocPath.parse(file.toPath()), settings);
+      return found == null ? KeyRange.NONE : found.keys();
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
   }
 
   /** The file's values of the leading partition columns. */
@@ -152,12 +185,13 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
     return written.subList(0, common);
   }
 
+  private static Settings settings(FileSourceScanExec scan) {
+    return new Settings(scan.session().sessionState().newHadoopConfWithOptions(scan.relation().options()));
+  }
+
   private static Manifest manifest(FileSourceScanExec scan) {
-    Path root = scan.relation().location().rootPaths().head();
-    Configuration configuration =
-        scan.session().sessionState().newHadoopConfWithOptions(scan.relation().options());
     try {
-      return ManifestStore.get(ColocPath.parse(root), new Settings(configuration));
+      return ManifestStore.get(ColocPath.parse(scan.relation().location().rootPaths().head()), settings(scan));
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }

@@ -1,7 +1,9 @@
 package dev.colocation.spark.plan;
 
 import dev.colocation.spark.fs.Manifest;
+import java.util.List;
 import java.util.function.BinaryOperator;
+import java.util.function.ToLongFunction;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
@@ -9,8 +11,8 @@ import org.apache.spark.network.util.JavaUtils;
 
 /** How much a task may merge. A reader holds up to a row group of its columns in memory, which no memory manager counts. */
 public final class MergeMemory {
-  /** So many files are read side by side at most. */
-  private static final int MOST_FILES = 64;
+  /** So many chains of files are read side by side at most. */
+  private static final int MOST_CHAINS = 64;
   private static final long MOST_BYTES = 512L << 20;
   /** Of a task's memory: a join has two sides, and Spark's own operators have the larger half. */
   private static final int SHARE = 10;
@@ -43,13 +45,15 @@ public final class MergeMemory {
   }
 
   /**
-   * Whether files are read side by side; a single one always is.
+   * Whether chains of files are read side by side; a single one always is. A chain has one file open at a time.
    *
-   * @param heldBytes of all files together, see {@link #heldBytes}
+   * @param bytes of a file
    * @param mostBytes see {@link #mostBytes}
    */
-  public static boolean fits(long files, long heldBytes, long mostBytes) {
-    return files <= 1 || files <= MOST_FILES && heldBytes <= mostBytes;
+  public static <F> boolean fits(List<List<F>> chains, ToLongFunction<F> bytes, long mostBytes) {
+    long held = chains.stream().mapToLong(
+        chain -> chain.stream().mapToLong(file -> heldBytes(bytes.applyAsLong(file))).max().orElse(0)).sum();
+    return chains.size() <= 1 || chains.size() <= MOST_CHAINS && held <= mostBytes;
   }
 
   /** What a reader holds of a file at most: one row group, or all of a smaller file. */

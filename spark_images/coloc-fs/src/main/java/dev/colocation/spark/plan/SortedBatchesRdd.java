@@ -1,8 +1,7 @@
 package dev.colocation.spark.plan;
 
 import dev.colocation.spark.plan.SortedFilesRdd.OrderedBucket;
-import java.util.Arrays;
-import java.util.Comparator;
+import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
@@ -15,13 +14,16 @@ import scala.collection.Iterator;
 final class SortedBatchesRdd extends SortedFilesRdd<ColumnarBatch> {
   private static final long serialVersionUID = 1L;
 
-  SortedBatchesRdd(FileScanRDD scan, Comparator<PartitionedFile> order, SQLMetric rows) {
-    super(scan, ColumnarBatch.class, OrderedBucket.inOrder(scan.partitions(), order), rows);
+  SortedBatchesRdd(FileScanRDD scan, OrderedBucket[] buckets, SQLMetric rows) {
+    super(scan, ColumnarBatch.class, buckets, rows);
   }
 
   @Override
   Iterator<ColumnarBatch> read(OrderedBucket bucket, TaskContext context) {
-    PartitionedFile[] files = bucket.sets().stream().flatMap(Arrays::stream).toArray(PartitionedFile[]::new);
+    if (bucket.sets().stream().anyMatch(chains -> chains.size() != 1)) {
+      throw new IllegalStateException("files of bucket " + bucket.index() + " overlap, and were planned not to");
+    }
+    List<PartitionedFile> files = bucket.sets().stream().flatMap(List::stream).flatMap(List::stream).toList();
     return new Batches(scan().compute(bucket.partition(files), context));
   }
 

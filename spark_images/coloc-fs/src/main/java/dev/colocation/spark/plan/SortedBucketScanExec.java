@@ -1,5 +1,6 @@
 package dev.colocation.spark.plan;
 
+import dev.colocation.spark.plan.SortedFilesRdd.OrderedBucket;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
@@ -93,12 +94,14 @@ public final class SortedBucketScanExec extends SparkPlan {
 
   @Override
   public RDD<InternalRow> doExecute() {
-    return new SortedRowsRdd(files(), bucketOrder(), rowOrder(), output(), rowCount());
+    FileScanRDD files = files();
+    return new SortedRowsRdd(files, inOrder(files), rowOrder(), output(), rowCount());
   }
 
   @Override
   public RDD<ColumnarBatch> doExecuteColumnar() {
-    return new SortedBatchesRdd(files(), bucketOrder(), rowCount());
+    FileScanRDD files = files();
+    return new SortedBatchesRdd(files, inOrder(files), rowCount());
   }
 
   private SQLMetric rowCount() {
@@ -113,6 +116,10 @@ public final class SortedBucketScanExec extends SparkPlan {
       scan.execute();
     }
     return (FileScanRDD) scan.inputRDD();
+  }
+
+  private OrderedBucket[] inOrder(FileScanRDD files) {
+    return OrderedBucket.all(files, bucketOrder(), order::chains);
   }
 
   private Comparator<PartitionedFile> bucketOrder() {
@@ -166,7 +173,7 @@ public final class SortedBucketScanExec extends SparkPlan {
     List<AttributeReference> merged = order.merged().stream()
         .map(column -> (AttributeReference) canonical.output().apply(positionOf(column, columns)))
         .toList();
-    return new SortedBucketScanExec((FileSourceScanExec) canonical, new FileOrder(order.leading(), merged, order.together()));
+    return new SortedBucketScanExec((FileSourceScanExec) canonical, order.of(merged));
   }
 
   private static int positionOf(AttributeReference column, List<Attribute> columns) {

@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import java.util.function.BiPredicate;
+import java.util.function.Function;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
@@ -66,41 +66,37 @@ abstract class SortedFilesRdd<T> extends RDD<T> {
    * A bucket's files in the order in which they are read.
    *
    * @param scanned the partition of the scan, which knows the files' hosts
-   * @param sets one after the other; the files of one set are merged
+   * @param sets one after the other; a set's chains of files are merged, the files of a chain are read one after the other
    */
-  record OrderedBucket(FilePartition scanned, List<PartitionedFile[]> sets) implements Partition {
+  record OrderedBucket(FilePartition scanned, List<List<List<PartitionedFile>>> sets) implements Partition {
     private static final long serialVersionUID = 1L;
 
-    /** Every partition of a scan with its files in order, one by one. */
-    static OrderedBucket[] inOrder(Partition[] scanned, Comparator<PartitionedFile> order) {
-      return all(scanned, order, (one, other) -> false);
+    /**
+     * Every partition of a scan with its files in order.
+     *
+     * @param order of the sets
+     * @param chains of the files of a set, which that order does not tell apart
+     */
+    static OrderedBucket[] all(
+        FileScanRDD scan, Comparator<PartitionedFile> order, Function<List<PartitionedFile>, List<List<PartitionedFile>>> chains) {
+      return Arrays.stream(scan.partitions()).map(one -> {
+        FilePartition scanned = (FilePartition) one;
+        return new OrderedBucket(scanned, sets(scanned, order).stream().map(chains).toList());
+      }).toArray(OrderedBucket[]::new);
     }
 
-    /** Every partition of a scan with its files in order; those that the order does not tell apart make a set. */
-    static OrderedBucket[] inSets(Partition[] scanned, Comparator<PartitionedFile> order) {
-      return all(scanned, order, (one, other) -> order.compare(one, other) == 0);
-    }
-
-    private static OrderedBucket[] all(
-        Partition[] scanned, Comparator<PartitionedFile> order, BiPredicate<PartitionedFile, PartitionedFile> together) {
-      return Arrays.stream(scanned)
-          .map(partition -> of((FilePartition) partition, order, together))
-          .toArray(OrderedBucket[]::new);
-    }
-
-    private static OrderedBucket of(
-        FilePartition scanned, Comparator<PartitionedFile> order, BiPredicate<PartitionedFile, PartitionedFile> together) {
+    private static List<List<PartitionedFile>> sets(FilePartition scanned, Comparator<PartitionedFile> order) {
       PartitionedFile[] files = scanned.files().clone();
       Arrays.sort(files, order);
-      List<PartitionedFile[]> sets = new ArrayList<>();
+      List<List<PartitionedFile>> sets = new ArrayList<>();
       int start = 0;
       for (int end = 1; end <= files.length; end++) {
-        if (end == files.length || !together.test(files[start], files[end])) {
-          sets.add(Arrays.copyOfRange(files, start, end));
+        if (end == files.length || order.compare(files[start], files[end]) != 0) {
+          sets.add(List.of(Arrays.copyOfRange(files, start, end)));
           start = end;
         }
       }
-      return new OrderedBucket(scanned, sets);
+      return sets;
     }
 
     @Override
@@ -109,8 +105,8 @@ abstract class SortedFilesRdd<T> extends RDD<T> {
     }
 
     /** These files as a partition that the scan can read. */
-    FilePartition partition(PartitionedFile... files) {
-      return new FilePartition(index(), files);
+    FilePartition partition(List<PartitionedFile> files) {
+      return new FilePartition(index(), files.toArray(PartitionedFile[]::new));
     }
   }
 }

@@ -3,7 +3,6 @@ package dev.colocation.spark.plan;
 import dev.colocation.spark.plan.RowMerge.RowStream;
 import dev.colocation.spark.plan.RowMerge.SortPrefix;
 import dev.colocation.spark.plan.SortedFilesRdd.OrderedBucket;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.NoSuchElementException;
@@ -20,7 +19,7 @@ import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 
-/** Rows of each bucket's files: sets of files one after the other, the files of a set merged. */
+/** Rows of each bucket's files: sets of files one after the other, the chains of a set merged. */
 final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
   private static final long serialVersionUID = 1L;
 
@@ -28,11 +27,8 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
   private final Seq<Attribute> columns;
 
   SortedRowsRdd(
-      FileScanRDD scan, Comparator<PartitionedFile> fileOrder, Seq<SortOrder> rowOrder, Seq<Attribute> columns,
-      SQLMetric rows) {
-    super(scan, InternalRow.class, rowOrder.isEmpty()
-        ? OrderedBucket.inOrder(scan.partitions(), fileOrder)
-        : OrderedBucket.inSets(scan.partitions(), fileOrder), rows);
+      FileScanRDD scan, OrderedBucket[] buckets, Seq<SortOrder> rowOrder, Seq<Attribute> columns, SQLMetric rows) {
+    super(scan, InternalRow.class, buckets, rows);
     this.rowOrder = rowOrder;
     this.columns = columns;
   }
@@ -46,7 +42,7 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
   private final class Rows extends AbstractIterator<InternalRow> {
     private final OrderedBucket bucket;
     private final TaskContext context;
-    private final java.util.Iterator<PartitionedFile[]> sets;
+    private final java.util.Iterator<List<List<PartitionedFile>>> sets;
     private final Comparator<InternalRow> order = RowOrdering.create(rowOrder, columns);
     private final SortPrefix prefixes = prefixes();
     private RowMerge merge = new RowMerge(List.of(), order, prefixes);
@@ -64,7 +60,7 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
         if (merge.advance()) {
           advanced = true;
         } else if (sets.hasNext()) {
-          merge = new RowMerge(Arrays.stream(sets.next()).map(this::open).toList(), order, prefixes);
+          merge = new RowMerge(sets.next().stream().map(this::open).toList(), order, prefixes);
         } else {
           return false;
         }
@@ -82,8 +78,8 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
       return merge.row();
     }
 
-    private RowStream open(PartitionedFile file) {
-      return new RowStream(scan().compute(bucket.partition(file), context), prefixes);
+    private RowStream open(List<PartitionedFile> chain) {
+      return new RowStream(scan().compute(bucket.partition(chain), context), prefixes);
     }
   }
 

@@ -5,6 +5,7 @@ import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.plan.FileChains;
 import dev.colocation.spark.write.Change.Rewrite;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -19,7 +20,7 @@ import org.slf4j.LoggerFactory;
  * The files of a compaction. Their rows are written like those of any other query; an option ({@link WriteOptions#REPLACEMENT}) tells
  * the write which files it replaces.
  *
- * @param files all of a bucket and partition, or none
+ * @param files of a bucket and partition all, or none, or those of a range of keys
  */
 public record Compaction(List<DataFile> files) implements FileReplacement {
   public Compaction {
@@ -30,17 +31,58 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
    * The files of every bucket and partition that has too many.
    *
    * @param committed all of the table
-   * @param mostFiles the number of files that may stay
    * @param partitions the partitions to compact, see {@link Change#isIn}; none = all
    */
-  public static Compaction of(List<DataFile> committed, int mostFiles, List<Map<String, String>> partitions) {
+  public static Compaction of(List<DataFile> committed, Rule rule, List<Map<String, String>> partitions) {
     List<DataFile> chosen = committed.stream().filter(file -> partitions.isEmpty() || Change.isIn(file, partitions)).toList();
-    Map<Tablet, Long> sizes = chosen.stream().collect(Collectors.groupingBy(Tablet::of, Collectors.counting()));
-    return new Compaction(chosen.stream().filter(file -> sizes.get(Tablet.of(file)) > mostFiles).toList());
+    return new Compaction(tablets(chosen).stream().map(rule::crowded).flatMap(List::stream).toList());
+  }
+
+  /**
+   * When a bucket and partition has too many files: those that have to be read side by side, or the small ones.
+   *
+   * @param mostFiles how many of each may stay
+   * @param sorted the files' order
+   * @param smallBytes files of fewer bytes are small
+   */
+  public record Rule(int mostFiles, FileChains<DataFile> sorted, long smallBytes) {
+    /**
+     * The rule for a table.
+     *
+     * @param sortColumns how many columns its files are sorted by
+     */
+    public static Rule of(int mostFiles, int sortColumns) {
+      return new Rule(mostFiles, new FileChains<>(DataFile::keys, sortColumns), WriteOptions.ofSession().smallFileSize());
+    }
+
+    /** The files to merge: from the first one that is small or overlaps another, in the order of keys, up to the last one. */
+    private List<DataFile> crowded(List<DataFile> tablet) {
+      boolean isCrowded = sorted.chains(tablet).size() > mostFiles || tablet.stream().filter(this::isSmall).count() > mostFiles;
+      List<List<DataFile>> groups = new ArrayList<>(sorted.groups(tablet));
+      while (isCrowded && !groups.isEmpty() && stays(groups.get(0))) {
+        groups.remove(0);
+      }
+      while (isCrowded && !groups.isEmpty() && stays(groups.get(groups.size() - 1))) {
+        groups.remove(groups.size() - 1);
+      }
+      return isCrowded ? groups.stream().flatMap(List::stream).toList() : List.of();
+    }
+
+    private boolean stays(List<DataFile> group) {
+      return group.size() == 1 && !isSmall(group.get(0));
+    }
+
+    private boolean isSmall(DataFile file) {
+      return file.bytes() < smallBytes;
+    }
   }
 
   /** The files by bucket and partition. */
   public List<List<DataFile>> tablets() {
+    return tablets(files);
+  }
+
+  private static List<List<DataFile>> tablets(List<DataFile> files) {
     return List.copyOf(files.stream().collect(Collectors.groupingBy(Tablet::of)).values());
   }
 

@@ -234,7 +234,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
    * compaction: it would have to run again immediately.
    */
   private static LogicalPlan shuffled(List<Expression> together, LogicalPlan rows, WriteOptions options) {
-    Option<Object> bytes = Option.apply(options.targetFileSize());
+    Option<Object> bytes = Option.apply(options.shuffledSize());
     return options.isCompaction()
         ? new RepartitionByExpression(sequence(together), rows, Option.empty(), bytes)
         : new RebalancePartitions(sequence(together), rows, Option.empty(), bytes);

@@ -49,6 +49,8 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private static final int ROWS_BETWEEN_REPORTS = 1 << 14;
   /** So many files are open at most. */
   private static final int MOST_OPEN = 100;
+  /** How often a file's size is looked at. */
+  private static final int ROWS_BETWEEN_SIZES = 1 << 10;
 
   private final FilePlan plan;
   private final long attempt;
@@ -110,6 +112,11 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       order = new RowOrder(plan.fields().sortKeys());
     }
 
+    /** Whether it has as many bytes as a file should have. */
+    boolean isFull(long fileBytes) {
+      return rows > 0 && rows % ROWS_BETWEEN_SIZES == 0 && writer.getDataSize() >= fileBytes;
+    }
+
     /** Memory that it takes at most. */
     long heldBytes() {
       return MergeMemory.heldBytes(writer.getDataSize());
@@ -122,7 +129,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       return;
     }
     InternalRow rowKey = keyOf.apply(row);
-    if (!rowKey.equals(key)) {
+    if (!rowKey.equals(key) || endsFull(row)) {
       turnTo(rowKey.copy());
     }
     for (Field field : required) {
@@ -181,6 +188,15 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       open = new OpenFile(bucket, partition, plan);
       opened.put(newKey, open);
     }
+  }
+
+  /** Closes a file that is large enough, unless rows that follow could not be told from its own. */
+  private boolean endsFull(InternalRow next) throws IOException {
+    boolean ends = open.isFull(plan.parquet().fileBytes()) && open.order.endsBefore(next);
+    if (ends) {
+      end(opened.remove(key));
+    }
+    return ends;
   }
 
   /** Closes the largest files until the others fit; their partitions go on in new ones. */
@@ -259,7 +275,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       throw error;
     }
     DataFile described = new DataFile(
-        path(file), file.bucket, file.partition, file.rows, file.content.bytes(), file.content.sha256());
+        path(file), file.bucket, file.partition, file.rows, file.content.bytes(), file.content.sha256(), file.order.keys());
     files++;
     bytes += described.bytes();
     try {

@@ -41,6 +41,8 @@ import java.util.UUID;
 record NextManifest(
     long snapshotId, byte[] stored, String sha256, ObjectNode snapshot, List<DataFile> removed, Optional<byte[]> framedText) {
   private static final int LEVEL = 9;
+  /** Of larger manifests, agents would refuse the many values. */
+  private static final int MOST_FILES_WITH_KEYS = StoredManifest.MAX_FILES / 2;
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
@@ -137,7 +139,7 @@ record NextManifest(
     parent.ifPresent(stored -> copyFiles(stored, kept, text));
     for (DataFile file : added) {
       write(text, text.size() == start ? "" : ",");
-      text.writeBytes(bytes(json(file)));
+      text.writeBytes(bytes(json(file, files <= MOST_FILES_WITH_KEYS)));
     }
     write(text, "]}");
     if (text.size() > StoredManifest.MAX_BYTES) {
@@ -249,11 +251,15 @@ record NextManifest(
     return header.put("buckets", buckets);
   }
 
-  private static ObjectNode json(DataFile file) {
+  private static ObjectNode json(DataFile file, boolean withKeys) {
     ObjectNode node = JSON.createObjectNode().put("path", file.path()).put("bucket", file.bucket());
     ObjectNode partition = node.putObject("partition");
     file.partition().forEach(partition::put);
-    return node.put("rows", file.rows()).put("bytes", file.bytes()).put("sha256", file.sha256());
+    node.put("rows", file.rows()).put("bytes", file.bytes()).put("sha256", file.sha256());
+    if (withKeys && file.keys().columns() > 0) {
+      file.keys().values().forEach(node.putArray("keyRange")::addPOJO);
+    }
+    return node;
   }
 
   private static ObjectNode snapshot(long snapshotId, List<DataFile> kept, List<DataFile> added) {

@@ -35,26 +35,28 @@ import scala.runtime.AbstractFunction0;
  * are (no rebasing), decimals as integers, page checksums.
  *
  * @param configuration the Hadoop configuration of Spark's writer
+ * @param fileBytes after which a file ends
  */
-record ParquetFiles(Map<String, String> configuration) implements Serializable {
+record ParquetFiles(Map<String, String> configuration, long fileBytes) implements Serializable {
   private static final Map<String, String> ALWAYS = Map.of(
       "parquet.compression.codec.zstd.level", "3",
       "spark.sql.parquet.writeLegacyFormat", "false",
       "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS",
       "spark.sql.parquet.fieldId.write.enabled", "false");
+  private static final long LEAST_ROW_GROUP_BYTES = 1 << 16;
   private static final Map<String, String> NO_REBASING = Map.of(
       "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED",
       "spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED");
 
   /** The settings of this Spark's own writer, with the fixed ones. */
-  static ParquetFiles prepare(StructType schema) {
+  static ParquetFiles prepare(StructType schema, long fileBytes) {
     try {
       Job job = Job.getInstance(new Configuration(false));
       new ParquetFileFormat().prepareWrite(SparkSession.active(), job, Map$.MODULE$.empty(), schema);
       Map<String, String> settings = new TreeMap<>();
       job.getConfiguration().iterator().forEachRemaining(entry -> settings.put(entry.getKey(), entry.getValue()));
       settings.putAll(ALWAYS);
-      return new ParquetFiles(settings);
+      return new ParquetFiles(settings, fileBytes);
     } catch (IOException error) {
       throw new WriteException("Spark's Parquet writer cannot be prepared: " + error.getMessage(), error);
     }
@@ -73,17 +75,22 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
     });
   }
 
-  private static ParquetWriter<InternalRow> build(OutputFile file, Configuration hadoop) {
+  private ParquetWriter<InternalRow> build(OutputFile file, Configuration hadoop) {
     try {
       return new Builder(file)
           .withConf(hadoop)
           .withCompressionCodec(CompressionCodecName.ZSTD)
-          .withRowGroupSize(Manifest.ROW_GROUP_BYTES)
+          .withRowGroupSize(rowGroupBytes())
           .withPageWriteChecksumEnabled(true)
           .build();
     } catch (IOException error) {
       throw new java.io.UncheckedIOException(error);
     }
+  }
+
+  /** Half of a file at most: rows are counted as they are in memory until their row group ends, and are smaller then. */
+  private long rowGroupBytes() {
+    return Math.min(Manifest.ROW_GROUP_BYTES, Math.max(LEAST_ROW_GROUP_BYTES, fileBytes / 2));
   }
 
   private static final class Builder extends ParquetWriter.Builder<InternalRow, Builder> {

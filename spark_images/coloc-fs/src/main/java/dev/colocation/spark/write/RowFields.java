@@ -4,6 +4,7 @@ import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
 import java.io.Serializable;
 import java.util.ArrayList;
@@ -131,12 +132,14 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
     /** Two projections in turn: each keeps its last result until its next call, so two rows are compared without a copy. */
     private final List<Function1<InternalRow, InternalRow>> keysOf;
     private final BaseOrdering order;
+    private final List<DataType> types;
+    private InternalRow first;
     private InternalRow last;
     private int turn;
 
     RowOrder(List<RowFields.Field> sortKeys) {
       keysOf = List.of(projection(sortKeys), projection(sortKeys));
-      List<DataType> types = sortKeys.stream().map(RowFields.Field::type).toList();
+      types = sortKeys.stream().map(RowFields.Field::type).toList();
       order = RowOrdering.createNaturalAscendingOrdering(sequence(types));
     }
 
@@ -150,18 +153,27 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
       return CollectionConverters.asScala(list).toSeq();
     }
 
-    /** Begins a file. */
-    void begin() {
-      last = null;
-    }
-
     /** Whether the row may follow the previous one: ascending, NULL first, as Spark sorts. */
     boolean takes(InternalRow row) {
       InternalRow key = keysOf.get(turn).apply(row);
+      if (first == null) {
+        first = key.copy();
+      }
       boolean isInOrder = last == null || order.compare(last, key) <= 0;
       last = key;
       turn = 1 - turn;
       return isInOrder;
+    }
+
+    /** Whether all rows that it took come before this one by their keys alone, so that the rest may be another file. */
+    boolean endsBefore(InternalRow row) {
+      InternalRow key = keysOf.get(turn).apply(row);
+      return keys().isBefore(FileKeys.between(key, key, types), types.size());
+    }
+
+    /** Between which keys the rows lie that it took; there was at least one. */
+    KeyRange keys() {
+      return FileKeys.between(first, last, types);
     }
   }
 }

@@ -163,7 +163,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
 
     private FilePlan files() {
       String loadId = UUID.randomUUID().toString().substring(0, LOAD_ID_DIGITS);
-      return new FilePlan(loadId, fields, ParquetFiles.prepare(fields.fileSchema()), transaction.destination(),
+      return new FilePlan(loadId, fields, ParquetFiles.prepare(fields.fileSchema(), options.targetFileSize()), transaction.destination(),
           options.isCompaction());
     }
 

@@ -15,7 +15,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Options of a write: {@code df.writeTo(t).option(…)}, in SQL {@code SET spark.colocation.write.…}.
  *
  * @param key identifies repetitions of the write; empty = none
- * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller, those of a compaction may be larger
+ * @param targetFileSize bytes of a file, about; a task takes twice as many of Spark's shuffle, as Parquet is smaller
  * @param id finds the {@link WriteResult} afterwards
  * @param replacement the statement whose files the write makes, if it replaces committed ones
  */
@@ -34,7 +34,7 @@ public record WriteOptions(
   private static final String OF_SESSION = "spark.colocation.write.";
   private static final String SESSION_KEY = OF_SESSION + "idempotencyKey";
   private static final String SESSION_FILE_SIZE = OF_SESSION + "targetFileSize";
-  private static final String DEFAULT_FILE_SIZE = "512m";
+  private static final String DEFAULT_FILE_SIZE = "256m";
 
   /**
    * Reads them.
@@ -61,7 +61,22 @@ public record WriteOptions(
    * @throws InvalidOption for an invalid one
    */
   public static Optional<CommitKey> keyOfSession() {
-    return of(CaseInsensitiveStringMap.empty()).key();
+    return ofSession().key();
+  }
+
+  /** The session's options, for statements that take none. */
+  static WriteOptions ofSession() {
+    return of(CaseInsensitiveStringMap.empty());
+  }
+
+  /** Files of fewer bytes are worth a compaction: no full file is so small. */
+  long smallFileSize() {
+    return targetFileSize / 4;
+  }
+
+  /** Bytes of Spark's shuffle for a task. */
+  long shuffledSize() {
+    return 2 * targetFileSize;
   }
 
   /** Whether the rows are those of a compaction. */

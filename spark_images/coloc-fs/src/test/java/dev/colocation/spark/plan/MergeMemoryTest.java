@@ -3,6 +3,8 @@ package dev.colocation.spark.plan;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -37,10 +39,11 @@ final class MergeMemoryTest {
     assertEquals(heldMebibytes << 20, MergeMemory.heldBytes(fileMebibytes << 20));
   }
 
-  /** Sixty-four files within the memory; a single one, however large. */
+  /** Sixty-four chains within the memory; a single one, however large. A chain has its largest file in memory. */
   @ParameterizedTest
-  @CsvSource({"1, 900, true", "2, 100, true", "2, 101, false", "64, 100, true", "65, 1, false"})
-  void filesAreMergedWithinBounds(long files, long heldBytes, boolean fits) {
-    assertEquals(fits, MergeMemory.fits(files, heldBytes, 100));
+  @CsvSource({"1, 900, true", "2, 50, true", "2, 51, false", "64, 1, true", "65, 1, false"})
+  void chainsAreMergedWithinBounds(int chains, long largest, boolean fits) {
+    List<List<Long>> files = Collections.nCopies(chains, List.of(largest, 1L, largest));
+    assertEquals(fits, MergeMemory.fits(files, size -> size, 100));
   }
 }

@@ -23,6 +23,7 @@ import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
@@ -517,9 +518,9 @@ class CommitTest {
 
   @Test
   void filesOfAWrongBucketOrPartitionAreRefused() {
-    DataFile bucket = new DataFile(A.path(), 1, A.partition(), 1, 1, A.sha256());
+    DataFile bucket = new DataFile(A.path(), 1, A.partition(), 1, 1, A.sha256(), KeyRange.NONE);
     assertThrows(IllegalArgumentException.class, () -> run(Mode.APPEND, bucket));
-    DataFile partition = new DataFile(A.path(), 0, java.util.Map.of(), 1, 1, A.sha256());
+    DataFile partition = new DataFile(A.path(), 0, java.util.Map.of(), 1, 1, A.sha256(), KeyRange.NONE);
     assertThrows(IllegalArgumentException.class, () -> run(Mode.APPEND, partition));
   }
 

@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.fs.KeyRange;
 import java.util.Collections;
 import java.util.Locale;
 import java.util.Map;
@@ -24,7 +25,7 @@ final class Files {
     String folder = day == null ? "__HIVE_DEFAULT_PARTITION__" : day;
     String path = "data/day=" + folder + "/part-" + load
         + String.format(Locale.ROOT, "-1_%05d.c000.zstd.parquet", bucket);
-    return new DataFile(path, bucket, day(day), 10, 100, "0".repeat(64));
+    return new DataFile(path, bucket, day(day), 10, 100, "0".repeat(64), KeyRange.NONE);
   }
 
   static Map<String, String> day(String value) {

@@ -11,6 +11,7 @@ import dev.colocation.spark.Contract;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
@@ -29,7 +30,7 @@ import org.junit.jupiter.params.provider.CsvSource;
  */
 class ManifestExchangeTest {
   private static final DataFile ADDED = new DataFile("data/day=\u00e9\"\u20ac/part-1-1_00001.c000.zstd.parquet", 1,
-      Files.day("\u00e9\"\u20ac\t\\"), 7, 70, "3".repeat(64));
+      Files.day("\u00e9\"\u20ac\t\\"), 7, 70, "3".repeat(64), KeyRange.NONE);
 
   private final FakeCluster cluster = new FakeCluster();
 

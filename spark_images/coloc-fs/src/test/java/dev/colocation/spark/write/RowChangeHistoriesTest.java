@@ -13,6 +13,7 @@ import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException.CommitUnknown;
 import dev.colocation.spark.cluster.WriteException.LoadConflict;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.Change.Rewrite;
@@ -68,7 +69,7 @@ class RowChangeHistoriesTest {
   private record Statement(
       String name, ReadTablets read, UnaryOperator<Row> change, Row merged, List<Row> loaded, boolean deletesRead) {
     boolean reads(String day, int bucket) {
-      return read.contains(new DataFile("", bucket, Files.day(day), 0, 0, ""));
+      return read.contains(new DataFile("", bucket, Files.day(day), 0, 0, "", KeyRange.NONE));
     }
 
     boolean inserts(List<Row> seen) {
@@ -224,7 +225,7 @@ class RowChangeHistoriesTest {
     List<DataFile> written = new ArrayList<>();
     tablets.values().forEach(tablet -> {
       DataFile named = Files.file(String.format(Locale.ROOT, "%08x", files++), tablet.get(0).day(), tablet.get(0).bucket());
-      written.add(new DataFile(named.path(), named.bucket(), named.partition(), tablet.size(), 100, named.sha256()));
+      written.add(new DataFile(named.path(), named.bucket(), named.partition(), tablet.size(), 100, named.sha256(), KeyRange.NONE));
       contents.put(named.path(), tablet);
     });
     return written;

@@ -21,6 +21,7 @@ import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.TestTls;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.Destination.AgentAccess;
@@ -98,7 +99,7 @@ class TransactionTest {
   private SentFile send(Transaction transaction, String load, int bucket) throws IOException {
     byte[] content = load.repeat(100).getBytes(java.nio.charset.StandardCharsets.UTF_8);
     String path = "data/day=a/part-" + load + "-1_" + String.format(Locale.ROOT, "%05d", bucket) + ".c000.zstd.parquet";
-    DataFile file = new DataFile(path, bucket, Files.day("a"), 10, content.length, StoredManifest.sha256(content));
+    DataFile file = new DataFile(path, bucket, Files.day("a"), 10, content.length, StoredManifest.sha256(content), KeyRange.NONE);
     Path local = java.nio.file.Files.write(folder.resolve(load), content);
     return new FileSender(transaction.destination()).send(file, local);
   }

@@ -1,0 +1,120 @@
+"""Files end at a size; those that follow each other by their keys are read as one, and a change rewrites few of them."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "sized"
+IN = f"{CATALOG}.{NAMESPACE}"
+ROWS = 60_000
+IN_ORDER, MERGED = "files in order", "files merged"
+
+
+@pytest.fixture
+def small_files(session: SparkSession, tables: ClusterTables) -> SparkSession:
+    session.conf.set("spark.colocation.write.targetFileSize", "40k")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    return session
+
+
+def most_files(session: SparkSession, table: str) -> int:
+    """Of a bucket."""
+    counts = f"SELECT count(*) AS files FROM {table}.files GROUP BY bucket"
+    return int(session.sql(f"SELECT max(files) FROM ({counts})").collect()[0][0])
+
+
+def joined(session: SparkSession, table: str) -> tuple[str, int]:
+    """The plan of a join of a table with itself, and how many rows it has."""
+    query = session.sql(f"SELECT a.k FROM {table} a JOIN {table} b ON a.k = b.k WHERE b.v >= 0")
+    return query._jdf.queryExecution().executedPlan().toString(), query.count()
+
+
+def test_files_of_a_bucket_follow_each_other(small_files: SparkSession) -> None:
+    """So a join reads them one after the other."""
+    table = make_table(small_files, f"{IN}.large", "k BIGINT, v BIGINT")
+    small_files.sql(f"INSERT INTO {table} SELECT id, id FROM range({ROWS})")
+    assert most_files(small_files, table) > 2
+    plan, count = joined(small_files, table)
+    assert (plan.count(IN_ORDER), plan.count(MERGED), "Sort [" in plan, count) == (2, 0, False, ROWS)
+
+
+@pytest.mark.parametrize(("kind", "value"), [
+    ("INT", "CAST(id AS INT)"), ("STRING", "STRING(id)"), ("DATE", "DATE '2020-01-01' + CAST(id AS INT)"),
+    ("DECIMAL(12,2)", "CAST(id / 100 AS DECIMAL(12,2))"), ("TIMESTAMP", "TIMESTAMP_SECONDS(id)"),
+])  # fmt: skip
+def test_the_manifest_says_between_which_keys_rows_lie(small_files: SparkSession, kind: str, value: str) -> None:
+    """Whatever the type of the first sort column, files end at the size."""
+    table = f"{IN}.by_{kind.partition('(')[0].lower()}"
+    small_files.sql(f"CREATE TABLE {table} (k BIGINT, v {kind}) CLUSTERED BY (k) SORTED BY (v) INTO 6 BUCKETS "
+                    "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
+    small_files.sql(f"INSERT INTO {table} SELECT id, {value} FROM range({ROWS})")
+    assert most_files(small_files, table) > 2
+    found = f"SELECT _metadata.file_path AS file, STRING(min(v)) AS low, STRING(max(v)) AS high FROM {table} GROUP BY 1"
+    read = {row["file"].rpartition("/")[2]: [row["low"], row["high"]] for row in small_files.sql(found).collect()}
+    files = small_files.sql(f"SELECT path, first_key[0] AS low, last_key[0] AS high FROM {table}.files").collect()
+    assert {row["path"].rpartition("/")[2]: [row["low"], row["high"]] for row in files} == read
+
+
+def test_keys_without_a_range_have_one_file(small_files: SparkSession) -> None:
+    """Nothing would tell in which order to read several."""
+    table = f"{IN}.fractions"
+    small_files.sql(f"CREATE TABLE {table} (k BIGINT, v DOUBLE) CLUSTERED BY (k) SORTED BY (v) INTO 6 BUCKETS "
+                    "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
+    small_files.sql(f"INSERT INTO {table} SELECT id, id FROM range({ROWS})")
+    assert most_files(small_files, table) == 1
+    assert small_files.sql(f"SELECT DISTINCT first_key FROM {table}.files").collect() == [(None,)]
+
+
+def test_appends_of_growing_keys_are_one_order(small_files: SparkSession) -> None:
+    """More appends than can be merged need neither a merge nor a sort; one that overlaps them is merged with them."""
+    table = make_table(small_files, f"{IN}.growing", "k BIGINT, v BIGINT")
+    for day in range(70):
+        small_files.sql(f"INSERT INTO {table} SELECT id, id FROM range({day * 30}, {day * 30 + 30})")
+    plan, count = joined(small_files, table)
+    assert (plan.count(IN_ORDER), "Sort [" in plan, count) == (2, False, 2100)
+    small_files.sql(f"INSERT INTO {table} SELECT id * 70, id FROM range(30)")
+    plan, count = joined(small_files, table)
+    assert (plan.count(MERGED), "Sort [" in plan, count) == (2, False, 2100 + 3 * 30)
+
+
+def test_keys_in_common_are_in_one_file_or_merged(small_files: SparkSession) -> None:
+    """A file ends between two keys; one key of more rows than a file should have makes a longer file."""
+    table = make_table(small_files, f"{IN}.repeated", "k BIGINT, v BIGINT")
+    small_files.sql(f"INSERT INTO {table} SELECT id % 2, id FROM range({ROWS // 10})")
+    plan, count = joined(small_files, table)
+    assert ("Sort [" in plan, count) == (False, 2 * (ROWS // 20) ** 2)
+
+
+def test_a_change_rewrites_the_files_it_touches(small_files: SparkSession) -> None:
+    """Not all of the bucket; the files still follow each other."""
+    table = make_table(small_files, f"{IN}.changed", "k BIGINT, v BIGINT")
+    small_files.sql(f"INSERT INTO {table} SELECT id, id FROM range({ROWS})")
+    before = small_files.table(f"{table}.files").count()
+    small_files.sql(f"UPDATE {table} SET v = -v - 1 WHERE k BETWEEN 100 AND 102")
+    last = small_files.sql(f"SELECT * FROM {table}.snapshots ORDER BY id DESC LIMIT 1").collect()[0]
+    assert last["files_removed"] <= 3 < before / 2
+    plan, _ = joined(small_files, table)
+    assert plan.count(IN_ORDER) == 2
+    assert small_files.table(table).where("v < 0").count() == 3
+
+
+def test_a_compaction_leaves_full_files(small_files: SparkSession) -> None:
+    """What is small or overlaps is merged; files that are large enough and follow each other stay."""
+    table = make_table(small_files, f"{IN}.compacted", "k BIGINT, v BIGINT")
+    small_files.sql(f"INSERT INTO {table} SELECT id, id FROM range({ROWS})")
+    small_files.sql(f"CALL {CATALOG}.system.compact(table => '{NAMESPACE}.compacted')")
+    full = {row["path"] for row in small_files.table(f"{table}.files").collect()}
+    for part in range(3):
+        small_files.sql(
+            f"INSERT INTO {table} SELECT id, id FROM range({ROWS} + {part} * 60, {ROWS} + {part} * 60 + 60)"
+        )
+    done = small_files.sql(f"CALL {CATALOG}.system.compact(table => '{NAMESPACE}.compacted')").collect()[0]
+    assert 18 <= done["files_before"] <= 30 and done["rows"] < ROWS / 2
+    assert len(full & {row["path"] for row in small_files.table(f"{table}.files").collect()}) >= len(full) - 6
+    again = small_files.sql(f"CALL {CATALOG}.system.compact(table => '{NAMESPACE}.compacted')").collect()[0]
+    assert again["files_before"] == 0
+    plan, count = joined(small_files, table)
+    assert (plan.count(IN_ORDER), count) == (2, ROWS + 180)
