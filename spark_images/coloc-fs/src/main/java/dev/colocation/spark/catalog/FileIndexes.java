@@ -7,11 +7,14 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.types.StructType;
@@ -54,15 +57,22 @@ final class FileIndexes {
   /** A listing that knows its catalog. */
   static final class OfCatalog extends InMemoryFileIndex {
     private final Supplier<NewestTables> newest;
+    private final Configuration configuration;
 
     private OfCatalog(SparkSession session, Key key, Supplier<NewestTables> newest) {
       super(session, FilesRelation.sequence(List.of(new Path(key.location()))), FilesRelation.scalaMap(key.options()),
           Option.apply(key.schema()), NoopCache$.MODULE$, Option.empty(), Option.empty());
       this.newest = newest;
+      configuration = TableLoader.configuration(key.options());
     }
 
     Supplier<NewestTables> newest() {
       return newest;
+    }
+
+    @Override
+    public Seq<PartitionDirectory> listFiles(Seq<Expression> ofPartitions, Seq<Expression> ofRows) {
+      return FilesByKey.of(super.listFiles(ofPartitions, ofRows), ofRows, configuration);
     }
   }
 
@@ -83,6 +93,7 @@ final class FileIndexes {
   static final class ListedFiles extends PartitioningAwareFileIndex {
     private final Path root;
     private final List<FileStatus> files;
+    private final Configuration configuration;
     private PartitionSpec partitions;
 
     /**
@@ -91,10 +102,16 @@ final class FileIndexes {
      * @param root of all files of the snapshot
      * @param schema of the table, by the names that files have
      */
-    ListedFiles(SparkSession session, Path root, List<FileStatus> files, StructType schema) {
+    ListedFiles(SparkSession session, Path root, List<FileStatus> files, StructType schema, Configuration configuration) {
       super(session, FilesRelation.scalaMap(Map.of()), Option.apply(schema), NoopCache$.MODULE$);
       this.root = root;
       this.files = files;
+      this.configuration = configuration;
+    }
+
+    @Override
+    public Seq<PartitionDirectory> listFiles(Seq<Expression> ofPartitions, Seq<Expression> ofRows) {
+      return FilesByKey.of(super.listFiles(ofPartitions, ofRows), ofRows, configuration);
     }
 
     @Override

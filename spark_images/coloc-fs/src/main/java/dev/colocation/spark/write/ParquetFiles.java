@@ -43,7 +43,7 @@ record ParquetFiles(Map<String, String> configuration, long fileBytes) implement
       "spark.sql.parquet.writeLegacyFormat", "false",
       "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS",
       "spark.sql.parquet.fieldId.write.enabled", "false");
-  private static final long LEAST_ROW_GROUP_BYTES = 1 << 16;
+  private static final long LEAST_ROW_GROUP_BYTES = 1 << 12;
   private static final Map<String, String> NO_REBASING = Map.of(
       "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED",
       "spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED");
