@@ -45,7 +45,7 @@ def test_files_of_a_bucket_follow_each_other(small_files: SparkSession) -> None:
     ("INT", "CAST(id AS INT)"), ("STRING", "STRING(id)"), ("DATE", "DATE '2020-01-01' + CAST(id AS INT)"),
     ("DECIMAL(12,2)", "CAST(id / 100 AS DECIMAL(12,2))"), ("TIMESTAMP", "TIMESTAMP_SECONDS(id)"),
 ])  # fmt: skip
-def test_the_manifest_says_between_which_keys_rows_lie(small_files: SparkSession, kind: str, value: str) -> None:
+def test_manifests_have_first_and_last_keys(small_files: SparkSession, kind: str, value: str) -> None:
     """Whatever the type of the first sort column, files end at the size."""
     table = f"{IN}.by_{kind.partition('(')[0].lower()}"
     small_files.sql(f"CREATE TABLE {table} (k BIGINT, v {kind}) CLUSTERED BY (k) SORTED BY (v) INTO 6 BUCKETS "

@@ -190,7 +190,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     }
   }
 
-  /** Closes a file that is large enough, unless rows that follow could not be told from its own. */
+  /** Closes a file that is large enough, unless the next row could be in its key range. */
   private boolean endsFull(InternalRow next) throws IOException {
     boolean ends = open.isFull(plan.parquet().fileBytes()) && open.order.endsBefore(next);
     if (ends) {
