@@ -54,7 +54,7 @@ public final class StoredManifest {
     this.text = text;
     header = JSON.createObjectNode();
     try (JsonParser parser = JSON.createParser(text)) {
-      require(parser.nextToken() == JsonToken.START_OBJECT, "it is not an object");
+      require(parser.nextToken() == JsonToken.START_OBJECT, "it is not a JSON object");
       while (parser.nextToken() == JsonToken.FIELD_NAME) {
         String name = parser.currentName();
         JsonToken value = parser.nextToken();
@@ -65,7 +65,7 @@ public final class StoredManifest {
           header.set(name, parser.readValueAsTree());
         }
       }
-      require(parser.nextToken() == null, "something is behind its JSON object");
+      require(parser.nextToken() == null, "it has something behind its JSON object");
     }
   }
 
