@@ -39,7 +39,9 @@ def make_namespaces(server: ApiServer, size: ClusterSize) -> dict[str, str]:
 def make_nodes(server: ApiServer, size: ClusterSize, is_placed: bool) -> None:
     """Nodes that are ready, each with the pod of its agent, and with the labels of groups that are placed already."""
     labels = objects.labels_by_node(size) if is_placed else {}
-    server.request_all(("POST", "/api/v1/nodes", objects.node_body(name, labels.get(name))) for name in size.node_names)
+    server.request_all(
+        ("POST", "/api/v1/nodes", objects.node_body(name, labels.get(name))) for name in size.node_names
+    )
     heartbeats(server, size.node_names)
     path = f"/api/v1/namespaces/{SYSTEM}/pods"
     server.request_all(("POST", path, objects.pod_body(name)) for name in size.node_names)

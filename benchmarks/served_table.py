@@ -43,7 +43,9 @@ class ServedTable:
     @property
     def asked(self) -> AskedTable:
         """The table in a question to an agent."""
-        reference = TableReference(namespace=self.path.namespace, directory=self.path.directory, manifest=self.manifest)
+        reference = TableReference(
+            namespace=self.path.namespace, directory=self.path.directory, manifest=self.manifest
+        )
         return AskedTable(reference=reference, uid=UID, group_uid=UID, map_version=1)
 
 

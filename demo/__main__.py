@@ -113,16 +113,9 @@ def tell(factor: float) -> dict[str, object]:
     say("stable again: the join is colocated again, on the nodes that are left")
     healed = story.join(oracle)
     added = story.add_a_node()
-    return {
-        "spark_version": compared.first.spark_version,
-        "scale_factor": factor,
-        "rows": rows,
-        "colocated": compared.report(),
-        "shuffle": compared.shuffled.report(),
-        "node_lost": lost,
-        "healed": healed.report(),
-        "node_added": added,
-    }
+    return {"spark_version": compared.first.spark_version, "scale_factor": factor, "rows": rows,
+            "colocated": compared.report(), "shuffle": compared.shuffled.report(), "node_lost": lost,
+            "healed": healed.report(), "node_added": added}
 
 
 if __name__ == "__main__":

@@ -87,39 +87,15 @@ def _install_spark_operator(job_namespace: str) -> None:
     registry, _, rest = images.SPARK_OPERATOR_IMAGE.partition("/")
     repository, _, tag = rest.rpartition(":")
     kubectl("apply", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {job_namespace}}}\n")
-    _helm_install(
-        "spark-operator",
-        binaries.spark_operator_chart(),
-        SPARK_OPERATOR_NAMESPACE,
-        {
-            "image.registry": registry,
-            "image.repository": repository,
-            "image.tag": tag,
-            "spark.jobNamespaces": f"{{{job_namespace}}}",
-            "webhook.enable": "false",
-            "controller.workers": "2",
-            # spark-submit, which it runs for each application, ends before optimised code would pay.
-            "controller.env[0].name": "JAVA_TOOL_OPTIONS",
-            "controller.env[0].value": QUICK_JAVA,
-        },
-    )
+    _helm_install("spark-operator", binaries.spark_operator_chart(), SPARK_OPERATOR_NAMESPACE, {
+        "image.registry": registry, "image.repository": repository, "image.tag": tag,
+        "spark.jobNamespaces": f"{{{job_namespace}}}", "webhook.enable": "false", "controller.workers": "2",
+        # spark-submit, which it runs for each application, ends before optimised code would pay.
+        "controller.env[0].name": "JAVA_TOOL_OPTIONS", "controller.env[0].value": QUICK_JAVA,
+    })
 
 
 def _helm_install(release: str, chart: Path, namespace: str, values: dict[str, str]) -> None:
     settings = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
-    run(
-        [
-            "helm",
-            "upgrade",
-            "--install",
-            release,
-            str(chart),
-            "--namespace",
-            namespace,
-            "--create-namespace",
-            "--wait",
-            "--timeout",
-            "5m",
-            *settings,
-        ]
-    )
+    run(["helm", "upgrade", "--install", release, str(chart), "--namespace", namespace, "--create-namespace",
+         "--wait", "--timeout", "5m", *settings])

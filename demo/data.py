@@ -34,19 +34,8 @@ def generate(scale_factor: float) -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         generator = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run(
-            [
-                str(generator),
-                "parquet",
-                "-s",
-                f"{scale_factor:g}",
-                f"--tables={','.join(TABLES)}",
-                "--output-dir",
-                str(partial),
-            ],
-            check=True,
-            capture_output=True,
-        )
+        subprocess.run([str(generator), "parquet", "-s", f"{scale_factor:g}", f"--tables={','.join(TABLES)}",
+                        "--output-dir", str(partial)], check=True, capture_output=True)
         partial.chmod(0o755)
         partial.rename(cache)
     return cache

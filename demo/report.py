@@ -28,8 +28,8 @@ def shortcomings(report: dict[str, dict[str, object]]) -> list[str]:
         "the join needs no Exchange while a node is lost": report["node_lost"]["degraded_exchanges"] == 0,
         "the answers are right while a node is lost": report["node_lost"]["degraded_answer_ok"],
         "the lost replicas are cloned": int(str(report["node_lost"]["buckets_cloned"])) > 0,
-        "an added node takes the minimal number of moves": report["node_added"]["moves"]
-        == report["node_added"]["minimal_moves"],
+        "an added node takes the minimal number of moves":
+            report["node_added"]["moves"] == report["node_added"]["minimal_moves"],
         "the group stays stable while replicas move": report["node_added"]["stayed_stable"],
     }
     return [promise for promise, kept in promises.items() if not kept]

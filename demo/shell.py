@@ -16,24 +16,15 @@ class CommandFailed(RuntimeError):
     """A command exited with another code than was allowed."""
 
 
-def run(
-    command: Sequence[str], *, allowed: Sequence[int] = (0,), stdin: str | None = None, timeout_seconds: float = 900
-) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str], *, allowed: Sequence[int] = (0,), stdin: str | None = None,
+        timeout_seconds: float = 900) -> subprocess.CompletedProcess[str]:
     """Run a command and return its output as text.
 
     Raises:
         CommandFailed: its exit code is not among ``allowed``; the message holds the end of its output.
     """
-    done = subprocess.run(
-        list(command),
-        input=stdin,
-        text=True,
-        capture_output=True,
-        timeout=timeout_seconds,
-        check=False,
-        cwd=REPOSITORY,
-        env=os.environ,
-    )
+    done = subprocess.run(list(command), input=stdin, text=True, capture_output=True, timeout=timeout_seconds,
+                          check=False, cwd=REPOSITORY, env=os.environ)
     if done.returncode not in allowed:
         said = done.stdout[-4000:] + done.stderr[-4000:]
         raise CommandFailed(f"{' '.join(command)} exited with {done.returncode}\n{said}")

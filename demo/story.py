@@ -56,12 +56,8 @@ def watching_stability() -> Iterator[StabilityWatch]:
 
     def follow() -> None:
         while not stopped.is_set():  # the API server ends watches now and then
-            for event in stream.stream(
-                api.list_namespaced_custom_object,
-                *arguments,
-                field_selector=f"metadata.name={workload.GROUP}",
-                timeout_seconds=2,
-            ):
+            for event in stream.stream(api.list_namespaced_custom_object, *arguments,
+                                       field_selector=f"metadata.name={workload.GROUP}", timeout_seconds=2):
                 record.seen.append(event["object"].get("status", {}).get("stable") is True)
 
     stopped = threading.Event()
@@ -79,7 +75,7 @@ def load_tables(data: Path, oracle: Oracle) -> dict[str, int]:
     """Load both tables; returns rows per table, which must be the input's."""
     rows: dict[str, int] = {}
     for table in TABLES:
-        say(f'colocation load {table} --select "{workload.SELECT[table]}"')
+        say(f"colocation load {table} --select \"{workload.SELECT[table]}\"")
         result = workload.load(table, data)
         rows[table] = result["rows"]
         if rows[table] != oracle.row_count(table):
@@ -92,14 +88,8 @@ def load_tables(data: Path, oracle: Oracle) -> dict[str, int]:
 
 def wait_for_stable(deadline_seconds: float) -> None:
     """``kubectl wait --for=condition=Stable``."""
-    kubectl(
-        "wait",
-        "--for=condition=Stable",
-        f"colocationgroup/{workload.GROUP}",
-        "-n",
-        workload.NAMESPACE,
-        f"--timeout={deadline_seconds:.0f}s",
-    )
+    kubectl("wait", "--for=condition=Stable", f"colocationgroup/{workload.GROUP}", "-n", workload.NAMESPACE,
+            f"--timeout={deadline_seconds:.0f}s")
 
 
 def join(oracle: Oracle) -> workload.JoinRun:
@@ -122,10 +112,8 @@ def compare_join(oracle: Oracle) -> workload.ComparedJoin:
 
 def show_join(run: workload.JoinRun) -> None:
     """The submitter's decision, and what the driver measured."""
-    show(
-        f"{run.decision}\nexchanges {run.exchanges}, remote bytes {run.remote_bytes}, "
-        f"{run.first_seconds:.1f} s the first time, {answer(run.answer_ok)}"
-    )
+    show(f"{run.decision}\nexchanges {run.exchanges}, remote bytes {run.remote_bytes}, "
+         f"{run.first_seconds:.1f} s the first time, {answer(run.answer_ok)}")
 
 
 def answer(is_right: bool) -> str:
@@ -148,15 +136,11 @@ def lose_a_node(oracle: Oracle) -> dict[str, object]:
     wait_for_stable(REPAIR_DEADLINE_SECONDS)
     stable_again_after = time.monotonic() - started
     show(workload.kubectl_get_groups())
-    return {
-        "unstable_after_seconds": round(unstable_after, 1),
-        "reason": reason,
-        "degraded_answer_ok": degraded.answer_ok,
-        "degraded_exchanges": degraded.exchanges,
-        "stable_again_after_seconds": round(stable_again_after, 1),
-        "buckets_cloned": placement.moved_replicas(map_before, workload.bucket_map()),
-        "bytes_cloned": disks.data_bytes(survivors) - bytes_before,
-    }
+    return {"unstable_after_seconds": round(unstable_after, 1), "reason": reason,
+            "degraded_answer_ok": degraded.answer_ok, "degraded_exchanges": degraded.exchanges,
+            "stable_again_after_seconds": round(stable_again_after, 1),
+            "buckets_cloned": placement.moved_replicas(map_before, workload.bucket_map()),
+            "bytes_cloned": disks.data_bytes(survivors) - bytes_before}
 
 
 def kill(victim: str) -> float:
@@ -164,11 +148,8 @@ def kill(victim: str) -> float:
     say(f"{victim} dies: kubelet, containerd and all its containers are killed")
     started = time.monotonic()
     devcluster.kill_node(int(victim.removeprefix("node-")))
-    wait_until(
-        "unstable after the loss of a node",
-        lambda: workload.group_status().get("stable") is False,
-        deadline_seconds=120,
-    )
+    wait_until("unstable after the loss of a node", lambda: workload.group_status().get("stable") is False,
+               deadline_seconds=120)
     return time.monotonic() - started
 
 
@@ -182,11 +163,9 @@ def add_a_node() -> dict[str, object]:
     after = workload.bucket_map()
     live = sorted({node for nodes in before for node in nodes} | {added})
     show(workload.kubectl_get_groups())
-    return {
-        "moves": placement.moved_replicas(before, after),
-        "minimal_moves": placement.minimal_moves(before, live),
-        "stayed_stable": stability.stayed_stable and workload.stable_condition()["lastTransitionTime"] == stable_since,
-    }
+    return {"moves": placement.moved_replicas(before, after), "minimal_moves": placement.minimal_moves(before, live),
+            "stayed_stable": stability.stayed_stable
+                             and workload.stable_condition()["lastTransitionTime"] == stable_since}
 
 
 def is_balanced_over(added: str) -> bool:
@@ -194,12 +173,8 @@ def is_balanced_over(added: str) -> bool:
     status = workload.group_status()
     counts = placement.replicas_per_node(status["backendsPerBucketSeq"])
     clones = status.get("clones", {})
-    return (
-        counts[added] >= sum(counts.values()) // len(counts)
-        and max(counts.values()) - min(counts.values()) <= 1
-        and not clones.get("running")
-        and not clones.get("pending")
-    )
+    return (counts[added] >= sum(counts.values()) // len(counts) and max(counts.values()) - min(counts.values()) <= 1
+            and not clones.get("running") and not clones.get("pending"))
 
 
 def node_without_operators() -> str:
@@ -212,8 +187,7 @@ def node_without_operators() -> str:
 def nodes_of_operators(pods: list[dict[str, Any]]) -> set[str]:
     """Nodes on which an operator runs, or is about to."""
     return {
-        pod["spec"].get("nodeName")
-        for pod in pods
+        pod["spec"].get("nodeName") for pod in pods
         if pod["status"].get("phase") not in ("Succeeded", "Failed")
         and _role(pod["metadata"].get("labels", {})) in OPERATORS
     }

@@ -143,10 +143,8 @@ def _tell(asked: Wishes) -> dict[str, Any]:
         say(f"colocation sql 'INSERT INTO {table} …'")
         run([COLOCATION, "sql", f"INSERT INTO {table} {rows}", "-n", NAMESPACE, "--direct"])
     show(run([COLOCATION, "tables", "-n", NAMESPACE]).stdout)
-    measured = {
-        "colocated": _join("a join on the bucket key, colocated"),
-        "shuffle": _join("the same with a shuffle", *SHUFFLED),
-    }
+    measured = {"colocated": _join("a join on the bucket key, colocated"),
+                "shuffle": _join("the same with a shuffle", *SHUFFLED)}
     if asked.lose_node:
         measured["node_drained"] = _lose(asked.lose_node)
     else:
@@ -157,47 +155,26 @@ def _tell(asked: Wishes) -> dict[str, Any]:
 def _install(asked: Wishes) -> None:
     say(f"helm install, with images of {asked.registry}")
     values = {
-        "image.repository": f"{asked.registry}/colocation-operator",
-        "image.tag": asked.tag,
+        "image.repository": f"{asked.registry}/colocation-operator", "image.tag": asked.tag,
         "dataRoot": asked.data_root,
         "agent.sweepIntervalSeconds": "5",  # so that dropped files go soon
         "spark.image": f"{asked.registry}/colocation-spark:{asked.tag}",
     }
     settings = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
-    run(
-        [
-            "helm",
-            "install",
-            "colocation",
-            str(CHART),
-            "-n",
-            SYSTEM,
-            "--create-namespace",
-            "--wait",
-            "--timeout",
-            "10m",
-            *settings,
-        ]
-    )
+    run(["helm", "install", "colocation", str(CHART), "-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "10m",
+         *settings])
     show(run([COLOCATION, "nodes"]).stdout)
 
 
 def _join(what: str, *options: str) -> dict[str, Any]:
     say(f"colocation sql: {what}")
-    said = json.loads(
-        run([COLOCATION, "sql", JOIN, "-n", NAMESPACE, "--direct", "-o", "json", *NO_BROADCAST, *options]).stdout
-    )
+    said = json.loads(run([COLOCATION, "sql", JOIN, "-n", NAMESPACE, "--direct", "-o", "json", *NO_BROADCAST,
+                           *options]).stdout)
     verdict = said["joins"][0]
-    found = {
-        "colocate": verdict["colocate"],
-        "exchanges": said["exchanges"],
-        "seconds": said["seconds"],
-        "answer_ok": said["rows"] == expected_rows(),
-    }
-    show(
-        f"colocate: {str(verdict['colocate']).lower()} {verdict['reason']}\nexchanges {found['exchanges']}, "
-        f"{found['seconds']:.1f} s, answer {'right' if found['answer_ok'] else 'WRONG'}"
-    )
+    found = {"colocate": verdict["colocate"], "exchanges": said["exchanges"], "seconds": said["seconds"],
+             "answer_ok": said["rows"] == expected_rows()}
+    show(f"colocate: {str(verdict['colocate']).lower()} {verdict['reason']}\nexchanges {found['exchanges']}, "
+         f"{found['seconds']:.1f} s, answer {'right' if found['answer_ok'] else 'WRONG'}")
     return found
 
 
@@ -274,8 +251,7 @@ def _names(kind: str) -> list[str]:
 def _nodes() -> list[str]:
     """Nodes that take pods."""
     return sorted(
-        node["metadata"]["name"]
-        for node in kubectl_json("get", "nodes")["items"]
+        node["metadata"]["name"] for node in kubectl_json("get", "nodes")["items"]
         if not node["spec"].get("unschedulable")
         and not any(taint["effect"] in ("NoSchedule", "NoExecute") for taint in node["spec"].get("taints", ()))
     )

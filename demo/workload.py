@@ -40,12 +40,8 @@ class JoinRun:
 
     def report(self) -> dict[str, object]:
         """The fields of the report."""
-        return {
-            "exchanges": self.exchanges,
-            "remote_bytes": self.remote_bytes,
-            "first_seconds": round(self.first_seconds, 2),
-            "answer_ok": self.answer_ok,
-        }
+        return {"exchanges": self.exchanges, "remote_bytes": self.remote_bytes,
+                "first_seconds": round(self.first_seconds, 2), "answer_ok": self.answer_ok}
 
 
 @dataclass(frozen=True)
@@ -107,36 +103,14 @@ def apply_tables(down_tolerance_seconds: int) -> None:
     kubectl("patch", "colocationgroup", GROUP, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
 
 
-def load(
-    table: str,
-    data: Path,
-    *,
-    source: str = "",
-    select: str = "",
-    mode: str = "overwrite",
-    namespace: str = NAMESPACE,
-    options: Sequence[str] = (),
-) -> dict[str, Any]:
+def load(table: str, data: Path, *, source: str = "", select: str = "", mode: str = "overwrite",
+         namespace: str = NAMESPACE, options: Sequence[str] = ()) -> dict[str, Any]:
     """``colocation load`` a table from one of TPC-H's files (default: that of its name); returns what it reported."""
     application = example("load")
     application["metadata"]["namespace"] = namespace
     _set_input_folder(application, data)
-    command = [
-        COLOCATION,
-        "load",
-        table,
-        "--from",
-        f"/tpch/{source or table}.parquet",
-        "--select",
-        select or SELECT[table],
-        "--mode",
-        mode,
-        "-n",
-        namespace,
-        "--application",
-        "-",
-        *options,
-    ]
+    command = [COLOCATION, "load", table, "--from", f"/tpch/{source or table}.parquet",
+               "--select", select or SELECT[table], "--mode", mode, "-n", namespace, "--application", "-", *options]
     return result_of(run(command, stdin=yaml.safe_dump(application)).stdout)
 
 
@@ -176,8 +150,7 @@ def submit_compared_join(oracle: Oracle) -> ComparedJoin:
     result = result_of(output)
     shuffled = result["shuffled"]
     return ComparedJoin(
-        _join_run(result, output, oracle),
-        result["seconds"],
+        _join_run(result, output, oracle), result["seconds"],
         ShuffledRuns(shuffled["exchanges"], shuffled["seconds"], _is_right(shuffled, oracle)),
     )
 
@@ -189,12 +162,8 @@ def _submit(application: dict[str, Any]) -> str:
 
 def _join_run(result: dict[str, Any], output: str, oracle: Oracle) -> JoinRun:
     return JoinRun(
-        exchanges=result["exchanges"],
-        remote_bytes=result["remoteBytes"],
-        first_seconds=result["firstSeconds"],
-        answer_ok=_is_right(result, oracle),
-        decision=decision_of(output),
-        spark_version=result["sparkVersion"],
+        exchanges=result["exchanges"], remote_bytes=result["remoteBytes"], first_seconds=result["firstSeconds"],
+        answer_ok=_is_right(result, oracle), decision=decision_of(output), spark_version=result["sparkVersion"],
     )
 
 

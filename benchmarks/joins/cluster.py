@@ -150,8 +150,7 @@ def application(command: str, number: int, executors: int) -> dict[str, Any]:
         "spec": {
             "type": "Python",
             "mode": "cluster",
-            "sparkVersion": "4.1.4",
-            "image": SPARK_IMAGE,
+            "sparkVersion": "4.1.4", "image": SPARK_IMAGE,
             "mainApplicationFile": f"local://{PROGRAM_FOLDER}/benchmarks/joins/program.py",
             "arguments": [command, str(number)],
             "sparkConf": conf,
@@ -159,3 +158,5 @@ def application(command: str, number: int, executors: int) -> dict[str, Any]:
             "executor": {**pods("executor", f"{EXECUTORS_MEMORY_MIB // executors}m"), "instances": executors},
         },
     }
+
+

@@ -164,7 +164,9 @@ class RowsJudge:
         if content in self._tables[name].contents():
             self._tables[name].narrow(content)
 
-    def _check_answer(self, began: Event, event: Event, names: list[str], seen: dict[str, Seen]) -> dict[str, Content]:
+    def _check_answer(
+        self, began: Event, event: Event, names: list[str], seen: dict[str, Seen]
+    ) -> dict[str, Content]:
         """What the tables held, as far as the answer tells."""
         rows, manifests = as_rows(event.detail["rows"]), event.detail["manifests"]
         candidates = {name: self._candidates(began, event, name, seen[name]) for name in names}
@@ -236,3 +238,5 @@ class RowsJudge:
 
 def _named(content: Content) -> str:
     return ", ".join(map(str, sorted(content)[:12])) + (" …" if len(content) > 12 else "") or "no rows"
+
+

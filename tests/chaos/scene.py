@@ -127,3 +127,5 @@ def close_scene() -> None:
 def keep_cluster() -> bool:
     """Whether the user wants to look at it afterwards."""
     return os.environ.get("KEEP", "0") not in ("", "0")
+
+

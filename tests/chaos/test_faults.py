@@ -163,3 +163,5 @@ def test_fault_that_fails_when_it_was_begun_has_a_heal(
     monkeypatch.setattr(module, function, fails(DAMAGE))
     with pytest.raises(HalfMade, match="half made: no"):
         Faults(None, None)._action(name)(Random(1))  # type: ignore[arg-type]
+
+

@@ -415,5 +415,5 @@ def refusing(groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list
 
 def rows_of(output: str) -> list[list[Any]]:
     """The rows of ``colocation sql -o json``."""
-    rows: list[list[Any]] = json.loads(output[output.index("{") :])["rows"]
+    rows: list[list[Any]] = json.loads(output[output.index("{"):])["rows"]
     return rows

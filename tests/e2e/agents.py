@@ -23,22 +23,14 @@ def token(service_account: str, namespace: str, *, audience: str = TOKEN_AUDIENC
     return kubectl("create", "token", service_account, "-n", namespace, "--audience", audience).strip()
 
 
-def request(
-    url: str,
-    method: str,
-    target: str,
-    *,
-    bearer: str | None = None,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> urllib3.BaseHTTPResponse:
+def request(url: str, method: str, target: str, *, bearer: str | None = None, body: bytes | None = None,
+            headers: Mapping[str, str] | None = None) -> urllib3.BaseHTTPResponse:
     """One request, the path sent as given, byte for byte."""
     host, _, port = url.removeprefix("https://").partition(":")
     authorization = {"Authorization": f"Bearer {bearer}"} if bearer else {}
     context = ssl.create_default_context(cadata=_config_map()["ca.crt"])
-    connection = urllib3.connection.HTTPSConnection(
-        host, int(port), timeout=20, ssl_context=context, server_hostname=AGENT_TLS_SERVER_NAME
-    )
+    connection = urllib3.connection.HTTPSConnection(host, int(port), timeout=20, ssl_context=context,
+                                                    server_hostname=AGENT_TLS_SERVER_NAME)
     with contextlib.closing(connection):
         connection.request(method, target, body=body, headers={**authorization, **(headers or {})})
         return connection.getresponse()

@@ -60,14 +60,8 @@ def _kubectl(arguments: Sequence[str]) -> str:
     """What kubectl reports of the tests' own cluster, its errors too: there may be no cluster any more."""
     command = [str(paths.BIN / "kubectl"), "--kubeconfig", str(paths.KUBECONFIG), *arguments]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_ANSWER_SECONDS,
-            env={**os.environ, "KUBECONFIG": str(paths.KUBECONFIG)},
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ANSWER_SECONDS,
+                              env={**os.environ, "KUBECONFIG": str(paths.KUBECONFIG)})
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"Error: {error}"
     return done.stdout + done.stderr

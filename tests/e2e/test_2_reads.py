@@ -102,11 +102,8 @@ def test_its_own_group_goes_when_it_is_taken_into_another(visits: Loaded) -> Non
     """The private group served it until its files were on the other group's nodes."""
     [private] = private_groups()
     apply_table(ALONE, workload.NAMESPACE, workload.GROUP)
-    wait_until(
-        "in the group",
-        lambda: status(ALONE, workload.NAMESPACE).get("group") == workload.GROUP,
-        deadline_seconds=WAIT_SECONDS,
-    )
+    wait_until("in the group", lambda: status(ALONE, workload.NAMESPACE).get("group") == workload.GROUP,
+               deadline_seconds=WAIT_SECONDS)
     wait_until(f"{private} is gone", lambda: not private_groups(), deadline_seconds=WAIT_SECONDS)
     story.wait_for_stable(WAIT_SECONDS)
 
@@ -165,19 +162,10 @@ def list_files_application() -> dict[str, Any]:
 
 def apply_table(name: str, namespace: str, group: str) -> None:
     """``kubectl apply`` a table of orders' keys and dates."""
-    spec = {
-        "colocateWith": group,
-        "buckets": 8,
-        "replicas": 2,
-        "bucketedBy": ["v_orderkey"],
-        "columns": [{"name": "v_orderkey", "type": "bigint"}, {"name": "v_date", "type": "date"}],
-    }
-    body = {
-        "apiVersion": "colocation.dev/v1alpha1",
-        "kind": "ColocatedTable",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
+    spec = {"colocateWith": group, "buckets": 8, "replicas": 2, "bucketedBy": ["v_orderkey"], "columns": [
+        {"name": "v_orderkey", "type": "bigint"}, {"name": "v_date", "type": "date"}]}
+    body = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocatedTable",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec}
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
 
 

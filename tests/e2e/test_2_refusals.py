@@ -30,18 +30,8 @@ def data_target(loaded: Loaded) -> str:
 def stranger(loaded: Loaded) -> str:
     """A token of another namespace's account, with all rights there and none here."""
     kubectl("apply", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {STRANGERS}}}\n")
-    role = kubectl(
-        "create",
-        "rolebinding",
-        "colocation-user",
-        "--clusterrole=colocation-user",
-        f"--serviceaccount={STRANGERS}:default",
-        "-n",
-        STRANGERS,
-        "--dry-run=client",
-        "-o",
-        "yaml",
-    )
+    role = kubectl("create", "rolebinding", "colocation-user", "--clusterrole=colocation-user",
+                   f"--serviceaccount={STRANGERS}:default", "-n", STRANGERS, "--dry-run=client", "-o", "yaml")
     kubectl("apply", "-f", "-", stdin=role)
     return agents.token("default", STRANGERS)
 
@@ -76,18 +66,11 @@ def test_another_namespaces_token_gets_403_and_learns_nothing(data_target: str, 
     assert answers[0].data == answers[1].data
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../../../../etc/passwd",
-        "data/../../../../../etc/passwd",
-        "data/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
-        "data/%252e%252e/%252e%252e/etc/passwd",
-        "data//etc/passwd",
-        "data/..%2f..%2f..%2fetc%2fpasswd",
-        "data/a%00b.parquet",
-    ],
-)
+@pytest.mark.parametrize("path", [
+    "../../../../etc/passwd", "data/../../../../../etc/passwd", "data/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+    "data/%252e%252e/%252e%252e/etc/passwd", "data//etc/passwd", "data/..%2f..%2f..%2fetc%2fpasswd",
+    "data/a%00b.parquet",
+])
 def test_paths_cannot_escape(loaded: Loaded, path: str) -> None:
     """No spelling of a path leads out of the table's folder; none is answered with a file."""
     url = next(iter(agents.urls().values()))
@@ -105,15 +88,10 @@ def test_a_table_that_does_not_fit_is_refused_with_both_values(loaded: Loaded) -
         ("wrong-replicas", {"replicas": 3}, ("3", "2")),
     ):
         table = {
-            "apiVersion": "colocation.dev/v1alpha1",
-            "kind": "ColocatedTable",
+            "apiVersion": "colocation.dev/v1alpha1", "kind": "ColocatedTable",
             "metadata": {"name": name, "namespace": workload.NAMESPACE},
-            "spec": {
-                "colocateWith": workload.GROUP,
-                "bucketedBy": ["o_orderkey"],
-                **change,
-                "columns": [{"name": "o_orderkey", "type": "bigint"}, {"name": "o_custkey", "type": "int"}],
-            },
+            "spec": {"colocateWith": workload.GROUP, "bucketedBy": ["o_orderkey"], **change, "columns": [
+                {"name": "o_orderkey", "type": "bigint"}, {"name": "o_custkey", "type": "int"}]},
         }
         kubectl("apply", "-f", "-", stdin=yaml.safe_dump(table))
         condition = wait_until(f"{name} refused", partial(accepted_condition, name), deadline_seconds=30)
@@ -123,24 +101,16 @@ def test_a_table_that_does_not_fit_is_refused_with_both_values(loaded: Loaded) -
     assert workload.group_status()["stable"] is True
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        pytest.param({"bucketKey": ["bigint"], "buckets": 0, "replicas": 1}, "spec.buckets", id="no buckets"),
-        pytest.param(
-            {"bucketKey": ["array<int>"], "buckets": 8, "replicas": 1}, "bucketKey is [array<int>]", id="unhashable key"
-        ),
-        pytest.param({"bucketKey": ["bigint"], "buckets": 8, "replicas": 9}, "spec.replicas", id="too many replicas"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "words"), [
+    pytest.param({"bucketKey": ["bigint"], "buckets": 0, "replicas": 1}, "spec.buckets", id="no buckets"),
+    pytest.param({"bucketKey": ["array<int>"], "buckets": 8, "replicas": 1}, "bucketKey is [array<int>]",
+                 id="unhashable key"),
+    pytest.param({"bucketKey": ["bigint"], "buckets": 8, "replicas": 9}, "spec.replicas", id="too many replicas"),
+])
 def test_a_bad_group_is_refused_at_admission(loaded: Loaded, spec: dict[str, object], words: str) -> None:
     """An object that is wrong by itself never gets into the cluster."""
-    group = {
-        "apiVersion": "colocation.dev/v1alpha1",
-        "kind": "ColocationGroup",
-        "metadata": {"name": "bad", "namespace": workload.NAMESPACE},
-        "spec": spec,
-    }
+    group = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocationGroup",
+             "metadata": {"name": "bad", "namespace": workload.NAMESPACE}, "spec": spec}
     assert words in run(["kubectl", "create", "-f", "-"], stdin=json.dumps(group), allowed=(1,)).stderr
     assert "bad" not in kubectl("get", "cg", "-n", workload.NAMESPACE, "-o", "name")
 

@@ -22,9 +22,11 @@ def test_a_corrupted_replica_is_found_and_replaced(loaded: Loaded) -> None:
     good, events_before = victim.read_bytes(), event_reasons()
     with victim.open("r+b") as file:
         file.seek(len(good) // 2)
-        file.write(bytes(byte ^ 0xFF for byte in good[len(good) // 2 : len(good) // 2 + 64]))
+        file.write(bytes(byte ^ 0xFF for byte in good[len(good) // 2:len(good) // 2 + 64]))
     # It is set aside first, and comes back by a clone.
-    wait_until("the file is whole again", lambda: victim.exists() and victim.read_bytes() == good, deadline_seconds=180)
+    wait_until(
+        "the file is whole again", lambda: victim.exists() and victim.read_bytes() == good, deadline_seconds=180
+    )
     story.wait_for_stable(120)
     assert "Unstable" in {reason for reason, _ in event_reasons() - events_before}
 
@@ -101,16 +103,8 @@ def throttle(mib_per_second: float | None) -> None:
 
 def kill_operator() -> None:
     """Kill the operator's pod without grace; its Deployment starts another."""
-    kubectl(
-        "delete",
-        "pod",
-        "-l",
-        "app.kubernetes.io/component=operator",
-        "-n",
-        cluster.OPERATOR_NAMESPACE,
-        "--force",
-        "--grace-period=0",
-    )
+    kubectl("delete", "pod", "-l", "app.kubernetes.io/component=operator", "-n", cluster.OPERATOR_NAMESPACE,
+            "--force", "--grace-period=0")
 
 
 def event_reasons() -> set[tuple[str, str]]:

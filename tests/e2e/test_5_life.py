@@ -103,19 +103,10 @@ def assert_joined_on_its_nodes(rows: int) -> None:
 
 def apply_table(group: str) -> None:
     """``kubectl apply`` the table; its fields are those of the group that is made from it."""
-    spec = {
-        "colocateWith": group,
-        "buckets": 8,
-        "replicas": 2,
-        "bucketedBy": ["r_orderkey"],
-        "columns": [{"name": "r_orderkey", "type": "bigint"}, {"name": "r_date", "type": "date"}],
-    }
-    body = {
-        "apiVersion": "colocation.dev/v1alpha1",
-        "kind": "ColocatedTable",
-        "metadata": {"name": TABLE, "namespace": workload.NAMESPACE},
-        "spec": spec,
-    }
+    spec = {"colocateWith": group, "buckets": 8, "replicas": 2, "bucketedBy": ["r_orderkey"], "columns": [
+        {"name": "r_orderkey", "type": "bigint"}, {"name": "r_date", "type": "date"}]}
+    body = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocatedTable",
+            "metadata": {"name": TABLE, "namespace": workload.NAMESPACE}, "spec": spec}
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
 
 

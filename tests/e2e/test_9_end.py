@@ -14,36 +14,14 @@ pytestmark = pytest.mark.e2e
 @pytest.mark.deep
 def test_objects_go_at_once_while_the_operator_is_down(loaded: Loaded) -> None:
     """kubectl delete returns within seconds; when the operator is back, the dropped table's files are recycled."""
-    kubectl(
-        "scale",
-        "deployment",
-        "-l",
-        "app.kubernetes.io/component=operator",
-        "--replicas=0",
-        "-n",
-        cluster.OPERATOR_NAMESPACE,
-    )
-    kubectl(
-        "wait",
-        "--for=delete",
-        "pod",
-        "-l",
-        "app.kubernetes.io/component=operator",
-        "-n",
-        cluster.OPERATOR_NAMESPACE,
-        "--timeout=90s",
-    )
+    kubectl("scale", "deployment", "-l", "app.kubernetes.io/component=operator", "--replicas=0",
+            "-n", cluster.OPERATOR_NAMESPACE)
+    kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator",
+            "-n", cluster.OPERATOR_NAMESPACE, "--timeout=90s")
     kubectl("delete", "ct", "orders", "lineitem", "-n", workload.NAMESPACE, "--timeout=10s")
     kubectl("delete", "cg", workload.GROUP, "-n", workload.NAMESPACE, "--timeout=10s")
-    kubectl(
-        "scale",
-        "deployment",
-        "-l",
-        "app.kubernetes.io/component=operator",
-        "--replicas=1",
-        "-n",
-        cluster.OPERATOR_NAMESPACE,
-    )
+    kubectl("scale", "deployment", "-l", "app.kubernetes.io/component=operator", "--replicas=1",
+            "-n", cluster.OPERATOR_NAMESPACE)
     live = [node for node in disks.nodes() if node_is_ready(node)]
     wait_until("dropped tables recycled", lambda: not any(map(disks.data_files, live)), deadline_seconds=180)
 

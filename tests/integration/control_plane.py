@@ -151,13 +151,9 @@ def running_control_plane(*apiserver_flags: str) -> Iterator[ControlPlane]:
         stack.callback(shutil.rmtree, folder)
         etcd_port, peer_port, api_port = free_ports(3)
         etcd = [
-            str(binaries.ETCD.program("etcd")),
-            f"--data-dir={folder / 'etcd'}",
-            "--unsafe-no-fsync",
-            f"--listen-client-urls=http://127.0.0.1:{etcd_port}",
-            f"--advertise-client-urls=http://127.0.0.1:{etcd_port}",
-            f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
-            "--log-level=warn",
+            str(binaries.ETCD.program("etcd")), f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync",
+            f"--listen-client-urls=http://127.0.0.1:{etcd_port}", f"--advertise-client-urls=http://127.0.0.1:{etcd_port}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer_port}", "--log-level=warn",
         ]
         stack.enter_context(_process(etcd, folder / "etcd.log"))
         apiserver_log = folder / "kube-apiserver.log"
@@ -191,12 +187,10 @@ def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
 def _apiserver_command(folder: Path, etcd_port: int, port: int) -> list[str]:
     private, public = folder / "service-account.key", folder / "service-account.pub"
     key = ec.generate_private_key(ec.SECP256R1())
-    private.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    public.write_bytes(
-        key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    )
+    private.write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
     policy = folder / "audit-policy.yaml"
     policy.write_text(AUDIT_POLICY)
     tokens = folder / "tokens.csv"

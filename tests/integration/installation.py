@@ -86,7 +86,9 @@ class Installation:
 
     def wait(self, kind: str, name: str, namespace: str, condition: str, seconds: int = 90) -> None:
         """Until the condition (``jsonpath=…`` or ``condition=…``) holds."""
-        self.kubectl("wait", kind, name, "--namespace", namespace, f"--for={condition}", f"--timeout={seconds}s")
+        self.kubectl(
+            "wait", kind, name, "--namespace", namespace, f"--for={condition}", f"--timeout={seconds}s"
+        )
 
     def _mount_token(self, pod: str, node: str) -> None:
         """Make the clone's pod and its token, which is bound to it, as Job controller and kubelet would."""

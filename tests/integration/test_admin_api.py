@@ -266,7 +266,6 @@ def test_examples_of_the_documentation_work_as_they_stand(api: AdminApi, tmp_pat
         "PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), "CURL_HOME": str(tmp_path),
         "KUBECONFIG": str(installation.plane.kubeconfig),
     }  # fmt: skip
-
     def bash(script: str) -> str:
         command = ["bash", "-euo", "pipefail", "-c", script]
         done = subprocess.run(

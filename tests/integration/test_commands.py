@@ -121,7 +121,9 @@ def test_an_api_server_that_is_away(cluster: ControlPlane, colocation: As, tmp_p
     pytest.param("load orders --from x", 1, "--direct runs applications without any", id="no Spark operator"),
     pytest.param("groups -n Shop", 2, "allowed: at most 63 lower-case letters", id="no name"),
 ])  # fmt: skip
-def test_mistakes(cluster: ControlPlane, colocation: As, shop: str, line: str, exit_code: int, said: str) -> None:
+def test_mistakes(
+    cluster: ControlPlane, colocation: As, shop: str, line: str, exit_code: int, said: str
+) -> None:
     """The message names what there is, or what is allowed."""
     in_shop = () if "-n" in line.split() or line.split()[0] in {"drain", "nodes"} else ("-n", shop)
     done = colocation(cluster.kubeconfig)(line, *in_shop)

@@ -62,14 +62,12 @@ REFUSED = [
         table(bucketedBy=["O_Tags"]), "a column of these has a type that cannot be hashed", id="bucketed by an array"
     ),
     pytest.param(
-        table(partitionedBy=["o_tags"]),
-        "has a type whose values are no names of folders; not allowed are array",
+        table(partitionedBy=["o_tags"]), "has a type whose values are no names of folders; not allowed are array",
         id="partitioned by an array",
     ),
     pytest.param(
         table(columns=[*COLUMNS, {"name": "o_raw", "type": "BINARY"}], partitionedBy=["o_raw"]),
-        "partitionedBy is [o_raw], and a column of these has a type whose values are no",
-        id="partitioned by bytes",
+        "partitionedBy is [o_raw], and a column of these has a type whose values are no", id="partitioned by bytes",
     ),
     pytest.param(
         table(columns=[*COLUMNS, {"name": ".day", "type": "date"}], partitionedBy=[".day"]),
@@ -78,8 +76,7 @@ REFUSED = [
     ),
     pytest.param(
         table(columns=[*COLUMNS, {"name": "o_map", "type": "map<int,int>"}], sortedBy=["o_map"]),
-        "sortedBy is [o_map], and a column of these has a type that cannot be sorted",
-        id="sorted by a map",
+        "sortedBy is [o_map], and a column of these has a type that cannot be sorted", id="sorted by a map",
     ),
     pytest.param(
         table(partitionedBy=["O_ORDERKEY"]), "a column may be in one of them", id="bucketed and partitioned by one"
@@ -97,8 +94,7 @@ CHANGES_ALLOWED = [
     pytest.param(table(), table(buckets=8), id="buckets said later"),
     pytest.param(table(buckets=8, replicas=2), table(), id="buckets and replicas left to the group"),
     pytest.param(
-        group(bucketSequence=[["a", "b"], ["b", "a"]], topologyKey="rack", allowedNamespaces=["lake"]),
-        group(),
+        group(bucketSequence=[["a", "b"], ["b", "a"]], topologyKey="rack", allowedNamespaces=["lake"]), group(),
         id="optional fields of a group left out",
     ),
     pytest.param(group(), group(buckets=4, bucketKey=["int"], replicas=1), id="schema of a group without tables"),
@@ -276,7 +272,9 @@ BAD_SNAPSHOTS = [
 
 
 @pytest.mark.parametrize(("change", "message"), BAD_SNAPSHOTS)
-def test_bad_snapshot_is_refused(cluster: ControlPlane, namespace: str, change: JsonObject, message: str) -> None:
+def test_bad_snapshot_is_refused(
+    cluster: ControlPlane, namespace: str, change: JsonObject, message: str
+) -> None:
     """Before the operator or any agent sees it; in the history as well."""
     cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=as_json(table()))
     assert patch_status(cluster, namespace, table(), {"snapshot": SNAPSHOT}) == ""

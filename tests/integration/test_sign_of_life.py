@@ -12,7 +12,6 @@ from .objects import as_json
 OPERATOR = "foreign-operator"
 SQL = ("sql", "SELECT 1", "-n", LAKE, "--image", "spark:1", "--group", f"{SHOP}/sales", "--dry-run")
 
-
 def ago(seconds: float) -> str:
     time = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -59,7 +59,9 @@ def running_prometheus(folder: Path, jobs: Mapping[str, Mapping[str, str]]) -> I
         {
             "job_name": job,
             "honor_labels": True,
-            "static_configs": [{"targets": [address], "labels": {"node": node}} for node, address in addresses.items()],
+            "static_configs": [
+                {"targets": [address], "labels": {"node": node}} for node, address in addresses.items()
+            ],
         }
         for job, addresses in jobs.items()
     ]

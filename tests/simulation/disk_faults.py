@@ -23,7 +23,9 @@ class DiskFaults:
         is_needed: whether the node has the last copy of anything.
     """
 
-    def __init__(self, world: World, is_last: Callable[[str, File], bool], is_needed: Callable[[str], bool]) -> None:
+    def __init__(
+        self, world: World, is_last: Callable[[str, File], bool], is_needed: Callable[[str], bool]
+    ) -> None:
         self._world = world
         self._random = world.random
         self._is_last = is_last

@@ -224,3 +224,4 @@ class OrderChecks:
         live = {reference.manifest, *reference.retained_manifests} - {None}
         self._require(live, f"{name}: the agent knows of no live manifest")
         self._require(live.issubset(order.manifests), f"{name} does not name all of {live}")
+

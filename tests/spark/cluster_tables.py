@@ -43,7 +43,9 @@ class ClusterTables:
         self._agents = agents
         self._kubectl("create", "namespace", namespace)
 
-    def add_group(self, name: str, key: list[str], buckets: tuple[tuple[str, ...], ...], replicas: int = 2) -> None:
+    def add_group(
+        self, name: str, key: list[str], buckets: tuple[tuple[str, ...], ...], replicas: int = 2
+    ) -> None:
         """A stable group with this map, and its ConfigMap."""
         spec = {"bucketKey": key, "buckets": len(buckets), "replicas": replicas}
         self.make("ColocationGroup", name, spec)
@@ -76,7 +78,9 @@ class ClusterTables:
         table = self.get(name)
         uid, manifest = table["metadata"]["uid"], table["status"]["snapshot"]["manifest"].removeprefix("sha256:")
         directory = table_directory(name, uid)
-        self._agents.ask_about(TableReference(namespace=self.namespace, directory=directory, manifest=manifest), uid)
+        self._agents.ask_about(
+            TableReference(namespace=self.namespace, directory=directory, manifest=manifest), uid
+        )
 
     def change(self, kind: str, name: str, **status: Any) -> None:
         """Change an object's status, as its writers do."""

@@ -53,18 +53,8 @@ def standalone_cluster(folder: Path, nodes: tuple[str, ...], memory: str = "700m
         processes.append(_start(log, small, master, "--host", MASTER_HOST, "--port", "0", "--webui-port", "0"))
         url = _wait_for(log, r"Starting Spark master at (spark://\S+)", processes[0])
         for number, node in enumerate(nodes, start=1):
-            worker = [
-                "org.apache.spark.deploy.worker.Worker",
-                "--host",
-                f"127.0.0.{10 + number}",
-                "--webui-port",
-                "0",
-                "--cores",
-                "1",
-                "--memory",
-                memory,
-                url,
-            ]
+            worker = ["org.apache.spark.deploy.worker.Worker", "--host", f"127.0.0.{10 + number}", "--webui-port", "0",
+                      "--cores", "1", "--memory", memory, url]
             processes.append(_start(folder / f"{node}.log", {**small, NODE_VARIABLE: node}, *worker))
         for node, process in zip(nodes, processes[1:], strict=True):
             _wait_for(folder / f"{node}.log", r"(Successfully registered with master)", process)

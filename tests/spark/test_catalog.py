@@ -204,8 +204,7 @@ def test_columns_that_were_added_and_renamed(
     """Files keep their names; queries see the present ones, and an older snapshot has its own."""
     tables.add_table("changing", application.sql(keys(0, 50)), ["k"])
     columns = [
-        {"name": "doubled", "type": "bigint", "storedAs": "v"},
-        {"name": "k", "type": "bigint"},
+        {"name": "doubled", "type": "bigint", "storedAs": "v"}, {"name": "k", "type": "bigint"},
         {"name": "note", "type": "string"},
     ]
     tables.change_spec("ct", "changing", columns=columns)

@@ -42,9 +42,7 @@ UNSTABLE = {
     "unstable_bucket_count": 1,
 }
 STATES = {
-    "stable": ({}, "shuffle"),
-    "unstable": (UNSTABLE, "shuffle"),
-    "unstable-colocated": (UNSTABLE, "live"),
+    "stable": ({}, "shuffle"), "unstable": (UNSTABLE, "shuffle"), "unstable-colocated": (UNSTABLE, "live"),
 }
 
 

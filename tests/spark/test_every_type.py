@@ -229,7 +229,4 @@ def test_columns_that_no_file_has_are_dropped(session: SparkSession, tables: Clu
     session.sql(f"ALTER TABLE {table} DROP COLUMN IF EXISTS z")
     assert session.table(table).columns == ["k", "v", "x", "p"]
     assert [row.operation for row in session.table(f"{table}.snapshots").orderBy("snapshot_id").collect()] == [
-        "append",
-        "drop-columns",
-        "append",
-    ]
+        "append", "drop-columns", "append"]

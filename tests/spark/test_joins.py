@@ -95,31 +95,16 @@ def test_joins_without_a_shuffle(session: SparkSession, shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        pytest.param(
-            "SELECT o_key, l_key FROM orders JOIN lines ON o_key + 1 = l_key",
-            "Src column hash been transformed by expr",
-            id="expression",
-        ),
-        pytest.param(
-            "SELECT o_key, l_key FROM orders JOIN lines ON o_code = l_code",
-            "Inconsistent distribution of table and queries",
-            id="other-column",
-        ),
-        pytest.param(
-            "SELECT o_key, i FROM orders JOIN (SELECT DISTINCT l_quantity i FROM lines) ON o_key = i",
-            "Inconsistent distribution of table and queries",
-            id="grouped-by-other-column",
-        ),
-        pytest.param(
-            "SELECT /*+ BROADCAST(lines) */ o_key, l_key FROM orders JOIN lines ON o_key = l_key",
-            "Has join hint",
-            id="hint",
-        ),
-        pytest.param(
-            "SELECT o_key, l_key FROM orders JOIN lines ON o_key < l_key AND o_key > 390",
-            "Inconsistent distribution of table and queries",
-            id="no-equality",
-        ),
+        pytest.param("SELECT o_key, l_key FROM orders JOIN lines ON o_key + 1 = l_key",
+                     "Src column hash been transformed by expr", id="expression"),
+        pytest.param("SELECT o_key, l_key FROM orders JOIN lines ON o_code = l_code",
+                     "Inconsistent distribution of table and queries", id="other-column"),
+        pytest.param("SELECT o_key, i FROM orders JOIN (SELECT DISTINCT l_quantity i FROM lines) ON o_key = i",
+                     "Inconsistent distribution of table and queries", id="grouped-by-other-column"),
+        pytest.param("SELECT /*+ BROADCAST(lines) */ o_key, l_key FROM orders JOIN lines ON o_key = l_key",
+                     "Has join hint", id="hint"),
+        pytest.param("SELECT o_key, l_key FROM orders JOIN lines ON o_key < l_key AND o_key > 390",
+                     "Inconsistent distribution of table and queries", id="no-equality"),
     ],
 )
 def test_what_cannot_be_colocated_gives_the_reason(
@@ -133,7 +118,9 @@ def test_what_cannot_be_colocated_gives_the_reason(
     assert "colocate: true" not in text
 
 
-def test_the_session_can_switch_it_off(session: SparkSession, catalog: FakeCatalog, shop: Shop) -> None:
+def test_the_session_can_switch_it_off(
+    session: SparkSession, catalog: FakeCatalog, shop: Shop
+) -> None:
     """With the switch off the same statement shuffles, with the same answer."""
     statement = "SELECT o_name, l_quantity FROM orders JOIN lines ON o_key = l_key"
     session.conf.set("spark.colocation.disableColocateJoin", "true")
@@ -144,7 +131,9 @@ def test_the_session_can_switch_it_off(session: SparkSession, catalog: FakeCatal
     assert "colocate: false, reason: Session disabled" in explain(query)
 
 
-def test_unstable_group_degrades_with_the_reason(session: SparkSession, catalog: FakeCatalog, shop: Shop) -> None:
+def test_unstable_group_degrades_with_the_reason(
+    session: SparkSession, catalog: FakeCatalog, shop: Shop
+) -> None:
     """While every bucket has a live replica it keeps its buckets and reports it; by Doris' rule it is shuffled."""
     group = catalog.groups["sales"]
     catalog.add_group(group.spec, group.status.model_copy(update={"stable": False, "reason": "NodeNotReady"}))
@@ -161,7 +150,9 @@ def test_unstable_group_degrades_with_the_reason(session: SparkSession, catalog:
     assert count_exchanges(session.sql(statement)) == 0
 
 
-def test_a_plan_keeps_its_snapshot(session: SparkSession, catalog: FakeCatalog, shop: Shop) -> None:
+def test_a_plan_keeps_its_snapshot(
+    session: SparkSession, catalog: FakeCatalog, shop: Shop
+) -> None:
     """A load between planning and running changes nothing for the planned query; the next query sees it."""
     planned = session.sql("SELECT count(*) FROM lines")
     assert load(session.table("lines"), "lines", catalog=catalog).snapshot_id == 2
@@ -169,7 +160,9 @@ def test_a_plan_keeps_its_snapshot(session: SparkSession, catalog: FakeCatalog, 
     assert session.sql("SELECT count(*) FROM lines").collect()[0][0] == 2400
 
 
-def test_tables_without_rows_and_without_group(session: SparkSession, catalog: FakeCatalog, shop: Shop) -> None:
+def test_tables_without_rows_and_without_group(
+    session: SparkSession, catalog: FakeCatalog, shop: Shop
+) -> None:
     """A table that was never loaded is empty and colocated; one in no group is joined the ordinary way."""
     columns = (Column(name="e_key", type="bigint"),)
     grouped = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("e_key",))

@@ -162,7 +162,9 @@ def test_without_a_majority_nothing_is_committed(
     assert spark.table("shop.kept").count() == 60
 
 
-def test_a_majority_is_enough(spark: SparkSession, catalog: FakeCatalog, all_agents: LoopbackAgents) -> None:
+def test_a_majority_is_enough(
+    spark: SparkSession, catalog: FakeCatalog, all_agents: LoopbackAgents
+) -> None:
     """With three replicas one node may be away; what it lacks is counted, for the operator to repair."""
     group = catalog.groups["sales"]
     buckets = tuple(tuple(f"node-{number}" for number in (1, 2, 3)) for _ in range(BUCKETS))
@@ -173,7 +175,9 @@ def test_a_majority_is_enough(spark: SparkSession, catalog: FakeCatalog, all_age
     assert (result.rows, result.replicas_missing) == (60, result.files)
 
 
-def test_files_follow_a_map_that_moves(spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents) -> None:
+def test_files_follow_a_map_that_moves(
+    spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+) -> None:
     """A bucket that moves while a load runs has the new files on its new node before the commit."""
     group = catalog.groups["sales"]
     moved = (("node-2", "node-3"), *MAP[1:])

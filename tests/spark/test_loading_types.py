@@ -67,9 +67,8 @@ def test_odd_names_of_partitions_are_seen(name: str, spark: SparkSession, catalo
 def test_lengths_are_checked(type_name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
     """varchar(n) and char(n) are strings up to that length; those of char(n) are padded."""
     columns = (Column(name="k", type=type_name),)
-    catalog.add_group(
-        catalog.groups["sales"].spec.model_copy(update={"bucket_key": ("string",)}), catalog.groups["sales"].status
-    )
+    catalog.add_group(catalog.groups["sales"].spec.model_copy(update={"bucket_key": ("string",)}),
+                      catalog.groups["sales"].status)
     spec = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",))
     catalog.add_table("text", spec, str(uuid.uuid4()))
     load(spark.sql("SELECT * FROM VALUES ('a'), ('a  '), ('abc') AS t(k)"), "text", catalog=catalog)

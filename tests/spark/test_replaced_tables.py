@@ -112,11 +112,7 @@ def test_a_column_becomes_not_null(session: SparkSession, tables: ClusterTables,
 
 @pytest.mark.parametrize("is_refused", [True, False])
 def test_a_replace_that_fails_changes_nothing(
-    session: SparkSession,
-    tables: ClusterTables,
-    filled: str,
-    agents: LoopbackAgents,
-    meanwhile: Meanwhile,
+    session: SparkSession, tables: ClusterTables, filled: str, agents: LoopbackAgents, meanwhile: Meanwhile,
     is_refused: bool,
 ) -> None:
     """Refused by the operator, or since no agent is there once the definition is changed."""

@@ -1,5 +1,6 @@
 """UPDATE, DELETE and MERGE of single rows; after each statement the table holds what DuckDB's does."""
 
+
 import duckdb
 import pytest
 from pyspark.errors import AnalysisException

@@ -44,7 +44,9 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
     scope="module",
     params=[pytest.param("true", id="adaptive"), pytest.param("false", id="static", marks=pytest.mark.deep)],
 )
-def shared(application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
+def shared(
+    application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest
+) -> SparkSession:
     """One session for all tests."""
     return opened(application.newSession(), tables, request.param)
 
@@ -219,7 +221,6 @@ def test_coalesced_buckets_are_not_trusted(session: SparkSession) -> None:
     """Spark may read two buckets as one for a join with a table of fewer; their rows are not in order then."""
     session.conf.set("spark.sql.bucketing.coalesceBucketsInJoin.enabled", "true")
     plan, found, expected = both_answers(
-        session, "SELECT l.k, count(*) AS c, sum(r.n) AS s FROM single l JOIN halved r ON l.k = r.k GROUP BY l.k"
-    )
+        session, "SELECT l.k, count(*) AS c, sum(r.n) AS s FROM single l JOIN halved r ON l.k = r.k GROUP BY l.k")
     assert found == expected and found
     assert "Coalesced to 3" in plan and plan.count("Sort [") == 1 and plan.count(IN_ORDER) == 1

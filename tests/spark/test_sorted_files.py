@@ -26,33 +26,26 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
     scope="module",
     params=[pytest.param("true", id="adaptive"), pytest.param("false", id="static", marks=pytest.mark.deep)],
 )
-def session(application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
+def session(
+    application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest
+) -> SparkSession:
     """One for all tests: what a test sets it takes back."""
     return opened(application.newSession(), tables, request.param)
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "on", "how"),
-    [
-        pytest.param("single", "single", "l.k = r.k", IN_ORDER, id="one file per bucket"),
-        pytest.param("daily", "daily", "l.day = r.day AND l.k = r.k", IN_ORDER, id="partition, key"),
-        pytest.param("daily", "daily", "l.k = r.k AND l.day = r.day", IN_ORDER, id="key, partition"),
-        pytest.param("daily", "daily", "l.k = r.k", MERGED, id="all partitions"),
-        pytest.param("appended", "single", "l.k = r.k", MERGED, id="several loads"),
-        pytest.param("both", "daily", "l.k = r.k AND l.day = r.day", MERGED, id="several loads in partitions"),
-        pytest.param("both", "appended", "l.k = r.k", MERGED, id="many files"),
-    ],
-)
-@pytest.mark.parametrize(
-    "join",
-    [
-        "JOIN",
-        "FULL JOIN",
-        "LEFT SEMI JOIN",
-        pytest.param("LEFT JOIN", marks=pytest.mark.deep),
-        pytest.param("LEFT ANTI JOIN", marks=pytest.mark.deep),
-    ],
-)
+@pytest.mark.parametrize(("left", "right", "on", "how"), [
+    pytest.param("single", "single", "l.k = r.k", IN_ORDER, id="one file per bucket"),
+    pytest.param("daily", "daily", "l.day = r.day AND l.k = r.k", IN_ORDER, id="partition, key"),
+    pytest.param("daily", "daily", "l.k = r.k AND l.day = r.day", IN_ORDER, id="key, partition"),
+    pytest.param("daily", "daily", "l.k = r.k", MERGED, id="all partitions"),
+    pytest.param("appended", "single", "l.k = r.k", MERGED, id="several loads"),
+    pytest.param("both", "daily", "l.k = r.k AND l.day = r.day", MERGED, id="several loads in partitions"),
+    pytest.param("both", "appended", "l.k = r.k", MERGED, id="many files"),
+])
+@pytest.mark.parametrize("join", [
+    "JOIN", "FULL JOIN", "LEFT SEMI JOIN",
+    pytest.param("LEFT JOIN", marks=pytest.mark.deep), pytest.param("LEFT ANTI JOIN", marks=pytest.mark.deep),
+])
 def test_joins_need_no_sort(session: SparkSession, left: str, right: str, on: str, how: str, join: str) -> None:
     """However a bucket's rows are spread over files, merge joins find them in order, NULL keys included."""
     columns = "l.k, l.n, l.word" + ("" if join.endswith(("SEMI JOIN", "ANTI JOIN")) else ", r.n AS rn, r.real")
@@ -117,21 +110,14 @@ def test_a_window_by_the_sort_columns_needs_no_sort(session: SparkSession) -> No
     assert MERGED in plan and "Sort [" not in plan
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        pytest.param("SELECT k, first(n) OVER (PARTITION BY k ORDER BY n DESC) FROM appended", id="another column"),
-        pytest.param("SELECT l.n, r.n FROM single l JOIN single r ON l.k = r.k AND l.real = r.real", id="fractions"),
-        pytest.param(
-            "SELECT l.n, r.n FROM single l JOIN single r ON l.k = r.k AND l.word = r.word", id="beyond the order"
-        ),
-        pytest.param(
-            "SELECT l.n, r.n FROM (SELECT k + 1 AS k, n FROM single) l JOIN single r USING (k)", id="expression"
-        ),
-        pytest.param("SELECT n FROM single SORT BY k DESC", id="descending"),
-        pytest.param("SELECT n FROM single SORT BY k NULLS LAST", id="nulls last"),
-    ],
-)
+@pytest.mark.parametrize("statement", [
+    pytest.param("SELECT k, first(n) OVER (PARTITION BY k ORDER BY n DESC) FROM appended", id="another column"),
+    pytest.param("SELECT l.n, r.n FROM single l JOIN single r ON l.k = r.k AND l.real = r.real", id="fractions"),
+    pytest.param("SELECT l.n, r.n FROM single l JOIN single r ON l.k = r.k AND l.word = r.word", id="beyond the order"),
+    pytest.param("SELECT l.n, r.n FROM (SELECT k + 1 AS k, n FROM single) l JOIN single r USING (k)", id="expression"),
+    pytest.param("SELECT n FROM single SORT BY k DESC", id="descending"),
+    pytest.param("SELECT n FROM single SORT BY k NULLS LAST", id="nulls last"),
+])
 def test_what_files_do_not_give_is_sorted(session: SparkSession, statement: str) -> None:
     """Orders that the files do not have stay with Spark's sorts."""
     plan, found, expected = both_answers(session, statement)

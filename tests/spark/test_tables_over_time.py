@@ -138,11 +138,8 @@ def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeC
 def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: FakeCatalog) -> None:
     """Files keep their names; queries see the table's present columns, NULL where there was none, and its buckets."""
     table = catalog.tables["orders"]
-    columns = (
-        Column(name="k", type="bigint"),
-        Column(name="doubled", type="bigint", stored_as="v"),
-        Column(name="note", type="string"),
-    )
+    columns = (Column(name="k", type="bigint"), Column(name="doubled", type="bigint", stored_as="v"),
+               Column(name="note", type="string"))
     catalog.tables["orders"] = replace(table, spec=table.spec.model_copy(update={"columns": columns}))
     query = session.sql("SELECT sum(doubled), count(note) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
     assert tuple(query.collect()[0]) == (120 * 119, 0)

@@ -91,7 +91,9 @@ def stream(session: SparkSession, table: str, rows: DataFrame, folder: Path) -> 
     write.trigger(availableNow=True).toTable(table).awaitTermination()
 
 
-def test_values_are_equal_wherever_they_came_from(session: SparkSession, texts: ClusterTables, tmp_path: Path) -> None:
+def test_values_are_equal_wherever_they_came_from(
+    session: SparkSession, texts: ClusterTables, tmp_path: Path
+) -> None:
     """By every way in, padded or not: joins without a shuffle, filters, groups, buckets."""
     table = f"{IN}.ways"
     session.sql(f"CREATE TABLE {table} {DDL}")
@@ -115,13 +117,9 @@ def test_values_are_equal_wherever_they_came_from(session: SparkSession, texts: 
         (value.ljust(5), len(done), 5) for value in ("a", "b", "ä c")
     ]
     assert count_exchanges(groups) == 0
-    wrong = (
-        session.table(table)
-        .selectExpr(
-            "CAST(REGEXP_EXTRACT(INPUT_FILE_NAME(), '_([0-9]+)[.]', 1) AS INT) AS named", "PMOD(HASH(k), 6) AS bucket"
-        )
-        .where("named <> bucket")
-    )
+    wrong = session.table(table).selectExpr(
+        "CAST(REGEXP_EXTRACT(INPUT_FILE_NAME(), '_([0-9]+)[.]', 1) AS INT) AS named", "PMOD(HASH(k), 6) AS bucket"
+    ).where("named <> bucket")
     assert wrong.count() == 0
 
 

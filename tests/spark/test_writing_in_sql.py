@@ -488,14 +488,10 @@ def test_caches_and_other_sessions(session: SparkSession, application: SparkSess
         ("DELETE FROM {t} WHERE v < rand()", "INVALID_NON_DETERMINISTIC_EXPRESSIONS"),
         ("UPDATE {t} SET v = 'text'", "INCOMPATIBLE_DATA_FOR_TABLE|CAST_INVALID_INPUT"),
         ("UPDATE {t} SET w = 1", "UNRESOLVED_COLUMN"),
-        (
-            "MERGE INTO {t} USING (SELECT 1 AS k FROM range(2)) s ON s.k = {t}.k WHEN MATCHED THEN UPDATE SET v = 2",
-            "MERGE_CARDINALITY_VIOLATION",
-        ),
-        (
-            "MERGE INTO {t} USING (SELECT 1 AS k) s ON s.k = {t}.k AND rand() < 2 WHEN MATCHED THEN DELETE",
-            "INVALID_NON_DETERMINISTIC_EXPRESSIONS|NON_DETERMINISTIC|nondeterministic|non-deterministic",
-        ),
+        ("MERGE INTO {t} USING (SELECT 1 AS k FROM range(2)) s ON s.k = {t}.k WHEN MATCHED THEN UPDATE SET v = 2",
+         "MERGE_CARDINALITY_VIOLATION"),
+        ("MERGE INTO {t} USING (SELECT 1 AS k) s ON s.k = {t}.k AND rand() < 2 WHEN MATCHED THEN DELETE",
+         "INVALID_NON_DETERMINISTIC_EXPRESSIONS|NON_DETERMINISTIC|nondeterministic|non-deterministic"),
         ("INSERT INTO {t} SELECT 1", "INSERT_COLUMN_ARITY_MISMATCH"),
         ("INSERT INTO {t} SELECT 1, 'text', 1", "INCOMPATIBLE_DATA_FOR_TABLE|CAST_INVALID_INPUT"),
     ],

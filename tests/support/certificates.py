@@ -16,7 +16,9 @@ NODE_NAMES = tuple(agent_certificate_name(f"node-{number}") for number in range(
 """For agents of several nodes that share a certificate, where it is not certificates that are tested."""
 
 
-def self_signed(folder: Path, host: str, addresses: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[Path, Path]:
+def self_signed(
+    folder: Path, host: str, addresses: Sequence[str] = (), names: Sequence[str] = ()
+) -> tuple[Path, Path]:
     """A self-signed certificate, as the chart makes one, and its key: ``tls.crt`` and ``tls.key`` in the folder.
 
     ``names``: DNS names next to ``host``.

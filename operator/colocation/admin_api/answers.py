@@ -11,7 +11,9 @@ from .errors import Refusal
 
 def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """An answer with this body."""
-    return web.Response(text=json.dumps(body) + "\n", status=status, headers=headers, content_type="application/json")
+    return web.Response(
+        text=json.dumps(body) + "\n", status=status, headers=headers, content_type="application/json"
+    )
 
 
 def refused(refusal: Refusal) -> web.Response:

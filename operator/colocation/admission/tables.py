@@ -29,3 +29,4 @@ def judge_table(review: Review, known: Known) -> Verdict:
                       "the table waits for buckets and replicas, or for the group",)
         )  # fmt: skip
     return Verdict()
+

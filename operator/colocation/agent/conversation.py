@@ -230,7 +230,9 @@ class Conversation:
             before, now = self._question, next_question(self._question, request)
             differing = tables_that_differ(before, now)
             known_orders = before is not None and (before.session, before.term) == (now.session, now.term)
-            running = tuple(ended for ended, tables in self._running.items() if not known_orders or tables & differing)
+            running = tuple(
+                ended for ended, tables in self._running.items() if not known_orders or tables & differing
+            )
             self._question, self._lease = now, request.lease or self._lease
             self._is_frozen = request.frozen
             return TakenQuestion(now, before is None or bool(differing), running, differing)

@@ -72,7 +72,9 @@ def new_request(node: str) -> CertificateRequest:
     names = [x509.DNSName(name) for name in certificate_names(node)]
     builder = x509.CertificateSigningRequestBuilder().subject_name(_SUBJECT)
     request = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(key, hashes.SHA256())
-    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    public = key.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
     name = f"colocation-agent-{hashlib.sha256(public).hexdigest()[:32]}"
     return CertificateRequest(key, request.public_bytes(serialization.Encoding.PEM), name)
 

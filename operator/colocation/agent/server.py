@@ -183,7 +183,9 @@ async def running_agent(
 
 def _keeper(node: NodeState, requests: CertificateRequests, folder: Path) -> CertificateKeeper:
     settings, file = node.settings, folder / "own.pem"
-    keeper = CertificateKeeper(settings.node, node.root, node.health, requests, settings.authority, file, node.metrics)
+    keeper = CertificateKeeper(
+        settings.node, node.root, node.health, requests, settings.authority, file, node.metrics
+    )
     keeper.begin()
     return keeper
 

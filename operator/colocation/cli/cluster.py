@@ -145,7 +145,9 @@ class Cluster:
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         how = "All" if dry_run else None
         try:
-            self._objects.create_namespaced_custom_object(API_GROUP, API_VERSION, namespace, plural, body, dry_run=how)
+            self._objects.create_namespaced_custom_object(
+                API_GROUP, API_VERSION, namespace, plural, body, dry_run=how
+            )
         except ApiException as error:
             if error.status == HTTP_CONFLICT:
                 return False

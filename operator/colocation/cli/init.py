@@ -21,10 +21,7 @@ Json = dict[str, Any]
 @click.command()
 @click.option("-n", "--namespace", required=True, callback=checked_name, help="Created if it does not exist.")
 @click.option(
-    "--service-account",
-    default="spark",
-    show_default=True,
-    callback=checked_name,
+    "--service-account", default="spark", show_default=True, callback=checked_name,
     help="ServiceAccount of Spark's drivers and executors.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the manifests; create nothing.")

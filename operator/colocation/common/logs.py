@@ -84,4 +84,4 @@ class JsonFormatter(logging.Formatter):
 def _text(value: object) -> str:
     """A field's value as one word, or quoted as JSON does."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if text and not set(text) & set(' \t\r\n"=') and text.isprintable() else json.dumps(text)
+    return text if text and not set(text) & set(" \t\r\n\"=") and text.isprintable() else json.dumps(text)

@@ -120,7 +120,9 @@ class HttpServers:
         if last is None:
             message = {"error": "NotReady", "message": "the operator has not made its first pass yet; try again"}
             return web.json_response(message, status=503)
-        return web.Response(text=last.decision.snapshot.model_dump_json(by_alias=True), content_type="application/json")
+        return web.Response(
+            text=last.decision.snapshot.model_dump_json(by_alias=True), content_type="application/json"
+        )
 
     async def _folders(self, request: web.Request) -> web.Response:
         """What `colocation adopt` decides from; the agents are asked now."""

@@ -95,7 +95,9 @@ class Operator:
         account = TokenAccount(settings.namespace, settings.service_account, settings.pod_name)
         tokens = AgentTokens(api, account, credentials, lambda url: self._cluster.agent_at(url))
         self._connect_patiently = patient_client(tokens.credentials)
-        self._inventories = Inventories(HttpChannel(credentials, tokens), now, self._wake.set, self.leadership)
+        self._inventories = Inventories(
+            HttpChannel(credentials, tokens), now, self._wake.set, self.leadership
+        )
         self._orders = AgentOrders(
             order_client(tokens.credentials), self._inventories.ask_again, self.leadership.hear_term
         )

@@ -157,10 +157,6 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(given)
     except ValidationError as error:
-        problems = [
-            f"{variables[str(one['loc'][0])]}={one['input']!r}: {one['msg']}"
-            if one["type"] != "missing"
-            else f"{variables[str(one['loc'][0])]} is not set"
-            for one in error.errors()
-        ]
+        problems = [f"{variables[str(one['loc'][0])]}={one['input']!r}: {one['msg']}" if one["type"] != "missing"
+                    else f"{variables[str(one['loc'][0])]} is not set" for one in error.errors()]
         raise SettingsError("; ".join(problems)) from error

@@ -166,7 +166,9 @@ class Inventories:
 
     def _begin(self, node: str, url: str, wanted: Asked) -> None:
         if self._around is None:
-            self._around = Surroundings(self._channel, self._now, self._leader, self, self._memory, self._random)
+            self._around = Surroundings(
+                self._channel, self._now, self._leader, self, self._memory, self._random
+            )
         conversation = Conversation(node, url, self._views[node], wanted, self._around)
         self._conversations[node] = self._by_url[url] = conversation
         self._tasks[node] = asyncio.create_task(conversation.run(), name=f"agent of {node}")

@@ -208,7 +208,9 @@ class LiveWriter:
         except Conflict:
             return  # somebody made a table of this name; the next pass reports it
 
-    async def _recycled_schema(self, folders: Sequence[DroppedFolder], namespace: str, manifest: str) -> RecycledSchema:
+    async def _recycled_schema(
+        self, folders: Sequence[DroppedFolder], namespace: str, manifest: str
+    ) -> RecycledSchema:
         """From the first folder that has the manifest; else the last agent's error."""
         problem: ClusterError = StaleDecision("no node that answers has the dropped table")
         for folder in folders:

@@ -12,7 +12,9 @@ from ..model.names import ANNOTATION_ADOPTS, ANNOTATION_RECOVERS, GROUP_API_VERS
 from ..model.table import ColocatedTableSpec
 
 
-def recovered_table(record: RecycledTable, schema: RecycledSchema, colocate_with: str, replicas: int) -> dict[str, Any]:
+def recovered_table(
+    record: RecycledTable, schema: RecycledSchema, colocate_with: str, replicas: int
+) -> dict[str, Any]:
     """The object to create; ``replicas`` are those of the group, which a table in no group has to say itself."""
     alone = {} if colocate_with else {"buckets": schema.buckets, "replicas": replicas}
     spec = ColocatedTableSpec(
@@ -65,7 +67,9 @@ def adopting_group(namespace: str, name: str, schema: RecycledSchema, replicas: 
         next(column.type for column in schema.columns if column.name.lower() == key.lower())
         for key in schema.bucketed_by
     )
-    spec = ColocationGroupSpec(bucket_key=types, buckets=schema.buckets, replicas=replicas, deletion_policy="Retain")
+    spec = ColocationGroupSpec(
+        bucket_key=types, buckets=schema.buckets, replicas=replicas, deletion_policy="Retain"
+    )
     return {
         "apiVersion": GROUP_API_VERSION,
         "kind": GROUP_KIND,

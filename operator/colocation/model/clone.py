@@ -122,9 +122,7 @@ class CloneBandwidth(Frozen):
     """
 
     per_node_mib_per_second: float | None = Field(
-        None,
-        alias="perNodeMiBPerSecond",
-        ge=MIN_CLONE_MIB_PER_SECOND,
+        None, alias="perNodeMiBPerSecond", ge=MIN_CLONE_MIB_PER_SECOND,
         description="What clones may write to one node; as much may they read from it.",
     )
     per_cluster_mib_per_second: float | None = Field(

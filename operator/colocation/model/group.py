@@ -150,9 +150,7 @@ class Relocation(Frozen):
 
     enabled: bool = Field(True, description="Replace the replicas of lost nodes.")
     down_tolerance_seconds: int = Field(
-        1800,
-        ge=0,
-        le=MAX_SECONDS,
+        1800, ge=0, le=MAX_SECONDS,
         description="How long a node may be down before its replicas are made again on other nodes.",
     )
 
@@ -168,9 +166,7 @@ class Balancing(Frozen):
     )
     max_concurrent_clones: int = Field(4, ge=1, le=1000, description="Clone Jobs of this group at one time.")
     max_bandwidth_mib_per_second: float | None = Field(
-        None,
-        alias="maxBandwidthMiBPerSecond",
-        gt=0,
+        None, alias="maxBandwidthMiBPerSecond", gt=0,
         description="Bandwidth of all clones of this group; null = no limit.",
     )
     strict: bool = Field(

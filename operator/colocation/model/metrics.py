@@ -114,7 +114,9 @@ MISSING_FIELDS = Metric(
     ("kind",), words=2,
 )  # fmt: skip
 CLONES = Metric("colocation_clones", Kind.GAUGE, "Clones that have not ended.")
-CLONE_SECONDS = Metric("colocation_clone_seconds", Kind.HISTOGRAM, "Duration of clone Jobs that succeeded.", words=13)
+CLONE_SECONDS = Metric(
+    "colocation_clone_seconds", Kind.HISTOGRAM, "Duration of clone Jobs that succeeded.", words=13
+)
 TABLES = Metric(
     "colocation_tables", Kind.GAUGE, "Tables by the status and reason of their condition Accepted.",
     ("accepted", "reason"), words=15,

@@ -64,11 +64,9 @@ def canonical_type(name: str) -> str:
     simple = _ALIASES.get(spaced, spaced)
     if simple in _SIMPLE_TYPES and simple != "decimal":
         return simple
-    raise ValueError(
-        f"type {name!r} is not a Spark SQL type; allowed: {', '.join(sorted(_SIMPLE_TYPES))}, "
-        "decimal(p,s), varchar(n), char(n), string collate c, interval year to month, "
-        "interval day to second, array<…>, map<…>, struct<…>"
-    )
+    raise ValueError(f"type {name!r} is not a Spark SQL type; allowed: {', '.join(sorted(_SIMPLE_TYPES))}, "
+                     "decimal(p,s), varchar(n), char(n), string collate c, interval year to month, "
+                     "interval day to second, array<…>, map<…>, struct<…>")
 
 
 def _decimal(name: str, precision: str | None, scale: str | None) -> str:

@@ -139,9 +139,7 @@ class ColocatedTableSpec(Frozen):
         if duplicates:
             raise ValueError(f"columns named twice: {', '.join(duplicates)}")
         for field, chosen in (
-            ("bucketedBy", self.bucketed_by),
-            ("partitionedBy", self.partitioned_by),
-            ("sortedBy", self.sorted_by),
+            ("bucketedBy", self.bucketed_by), ("partitionedBy", self.partitioned_by), ("sortedBy", self.sorted_by),
         ):
             unknown = [name for name in chosen if name.lower() not in names]
             if unknown:
@@ -161,9 +159,7 @@ class ColocatedTableSpec(Frozen):
         if duplicates:
             raise ValueError(f"columns stored under one name: {', '.join(duplicates)}; storedAs must name another")
         for field, chosen in (
-            ("bucketedBy", self.bucketed_by),
-            ("partitionedBy", self.partitioned_by),
-            ("sortedBy", self.sorted_by),
+            ("bucketedBy", self.bucketed_by), ("partitionedBy", self.partitioned_by), ("sortedBy", self.sorted_by),
         ):
             renamed = [name for name in chosen if self.column(name).stored_name.lower() != name.lower()]
             if renamed:
@@ -294,8 +290,7 @@ class ColocatedTableStatus(Observed):
         (), description="Replaced snapshots that can still be read, the newest first."
     )
     commits: Annotated[tuple[RecordedCommit, ...], Field(max_length=MAX_RECORDED_COMMITS)] = Field(
-        (),
-        description="The newest commit of each writer that names itself, the newest first. Its repetition changes "
+        (), description="The newest commit of each writer that names itself, the newest first. Its repetition changes "
         "nothing.",
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] = Field(

@@ -127,7 +127,9 @@ def _texts(frames: Iterable[tuple[Frame, bytes]], sha256: str, max_bytes: int) -
         yield frame, text
 
 
-def _frames(view: memoryview, frames: Sequence[Frame], sha256: str, only: int | None) -> Iterator[tuple[Frame, bytes]]:
+def _frames(
+    view: memoryview, frames: Sequence[Frame], sha256: str, only: int | None
+) -> Iterator[tuple[Frame, bytes]]:
     before = -1
     position = 0
     for frame in frames:
@@ -138,7 +140,9 @@ def _frames(view: memoryview, frames: Sequence[Frame], sha256: str, only: int | 
             continue
         content = bytes(view[start:position])
         if hashlib.sha256(content).hexdigest() != frame.sha256:
-            raise ValueError(f"the files of bucket {frame.bucket} in manifest {sha256} do not match their digest")
+            raise ValueError(
+                f"the files of bucket {frame.bucket} in manifest {sha256} do not match their digest"
+            )
         yield frame, content
     if position != len(view):
         raise ValueError(f"manifest {sha256} has {len(view) - position} bytes behind its last frame")

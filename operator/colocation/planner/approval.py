@@ -125,5 +125,7 @@ def _open_moves(view: GroupView, proposal: Proposal) -> tuple[Placement, list[Pr
 
 def _proposal_of(view: GroupView, moves: list[Move]) -> Proposal:
     ordered = sorted(moves, key=lambda move: (move.bucket, move.to))[:MAX_PROPOSED_MOVES]
-    proposed = (ProposedMove(bucket=move.bucket, source=move.source, to=move.to, bytes=move.bytes) for move in ordered)
+    proposed = (
+        ProposedMove(bucket=move.bucket, source=move.source, to=move.to, bytes=move.bytes) for move in ordered
+    )
     return make_proposal(view.key, timestamp(view.cluster.now), ordered[0].reason, proposed)

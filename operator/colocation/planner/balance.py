@@ -108,7 +108,9 @@ def _say_disabled(view: GroupView, move_plan: MovePlan, leaving: set[str]) -> No
     switch = "spec.balancing.enabled is false" if not view.spec.balancing.enabled else "disableColocateBalance is set"
     for bucket in _buckets_on(view, leaving):
         nodes = listed(sorted(leaving.intersection(view.map[bucket])))
-        move_plan.block(bucket, Reason.BALANCING_DISABLED, f"node {nodes} may no longer hold the bucket, but {switch}")
+        move_plan.block(
+            bucket, Reason.BALANCING_DISABLED, f"node {nodes} may no longer hold the bucket, but {switch}"
+        )
 
 
 def unweighed_nodes(view: GroupView) -> str:

@@ -155,7 +155,6 @@ def _givers_of_manifests(
     """One of the others for each manifest that no holder has: a node that was away at a load which touched none of its
     buckets lacks that manifest, and nothing is missing there.
     """
-
     def has(node: str, table: TableReference) -> bool:
         report = views[node].tables.get((table.namespace, table.directory)) if node in views else None
         return report is not None and report.manifest_present and report.manifest == table.manifest

@@ -170,7 +170,9 @@ def invalid_status(group: ObservedGroup, now: datetime) -> ColocationGroupStatus
     )
 
 
-def waiting_status(group: ObservedGroup, recycled: tuple[RecycledTable, ...], now: datetime) -> ColocationGroupStatus:
+def waiting_status(
+    group: ObservedGroup, recycled: tuple[RecycledTable, ...], now: datetime
+) -> ColocationGroupStatus:
     """The status of a group that gets its first map when the files of its tables, which are made again, are found."""
     message = "its tables are made again from the files on the nodes, which its map will follow; wait"
     verdicts = (
@@ -328,10 +330,8 @@ def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterato
     if (before.stable, before.reason) != (after.stable, after.reason):
         stable = next((one for one in after.conditions if one.type == ConditionType.STABLE), None)
         message = f"{after.reason}: {stable.message if stable else ''}"
-        yield (
-            _event(group, "Normal", "Stable", message)
-            if after.stable
-            else _event(group, "Warning", "Unstable", message)
+        yield _event(group, "Normal", "Stable", message) if after.stable else _event(
+            group, "Warning", "Unstable", message
         )
     if before.backends_per_bucket_seq != after.backends_per_bucket_seq and after.backends_per_bucket_seq is not None:
         reason = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"

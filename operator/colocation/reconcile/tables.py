@@ -75,7 +75,9 @@ def _failed(view: TableView, found: Findings, containment: Containment) -> Scope
     return Scope(name, tuple(fault_actions(view.table, refusal, found.snapshot.now)))
 
 
-def _decide(name: str, view: TableView, transfer: Transfer | None, found: Findings, memo: Memo) -> tuple[Scope, ...]:
+def _decide(
+    name: str, view: TableView, transfer: Transfer | None, found: Findings, memo: Memo
+) -> tuple[Scope, ...]:
     now, recovery = found.snapshot.now, found.recoveries.get(view.uid)
     if view.fault and view.fault.reason == Reason.INVALID_STATUS:
         return (Scope(name, tuple(fault_actions(view.table, view.fault, now))),)

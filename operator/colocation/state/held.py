@@ -217,7 +217,9 @@ def _states(files: TableFiles, wanted: _Wanted, group: GroupFiles) -> Iterator[t
             yield node, bucket, "partial"
 
 
-def _states_of_node(files: TableFiles, report: TableReport, wanted: _Wanted, is_doubtful: bool) -> dict[int, _State]:
+def _states_of_node(
+    files: TableFiles, report: TableReport, wanted: _Wanted, is_doubtful: bool
+) -> dict[int, _State]:
     """State of the table's wanted buckets on the node of this report."""
     sizes = wanted.sizes
     if files.is_committed_snapshot(report):

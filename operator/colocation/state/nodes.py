@@ -73,7 +73,9 @@ def planner_nodes(
     return settled_weights(found)
 
 
-def _node(observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, view: AgentView) -> Node:
+def _node(
+    observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, view: AgentView
+) -> Node:
     now = observation.now
     answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
     reason, message, since = None, "", None

@@ -162,7 +162,9 @@ def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[i
     return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
 
 
-def recovered_map(held: Mapping[str, Mapping[int, ReplicaState]], buckets: int, replicas: int) -> BucketSequence | None:
+def recovered_map(
+    held: Mapping[str, Mapping[int, ReplicaState]], buckets: int, replicas: int
+) -> BucketSequence | None:
     """Per bucket up to ``replicas`` nodes that hold it complete, those with fewest buckets first.
 
     None when no node holds any bucket complete: then the group is placed like a new one. Buckets with fewer holders get

@@ -149,7 +149,9 @@ class DiskHealth:
         mounts: the process's table of mounts, as in proc(5).
     """
 
-    def __init__(self, root: DataRoot, node: str, require_mount_point: bool = False, mounts: Path = MOUNTS) -> None:
+    def __init__(
+        self, root: DataRoot, node: str, require_mount_point: bool = False, mounts: Path = MOUNTS
+    ) -> None:
         self._root = root
         self._node = node
         self._require_mount_point = require_mount_point

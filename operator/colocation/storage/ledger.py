@@ -115,7 +115,6 @@ class Sighting(NamedTuple):
 
 class LedgerRow(NamedTuple):
     """An entry with its table and path."""
-
     table: TablePath
     path: str
     entry: LedgerEntry

@@ -63,7 +63,9 @@ class GroupView(Frozen):
         data_root = conf.get("spark.colocation.dataRoot", DEFAULT_DATA_ROOT)
         image = conf.get("spark.kubernetes.container.image")
         ready = read_ready_nodes(data.get(AGENTS_KEY, ""))
-        return cls.from_status(key, status, data_root, image, namespace, freshness=freshness, spec=spec, ready=ready)
+        return cls.from_status(
+            key, status, data_root, image, namespace, freshness=freshness, spec=spec, ready=ready
+        )
 
     @classmethod
     def from_status(

@@ -187,11 +187,8 @@ def merge_pod_template(theirs: Mapping[str, Any], ours: Mapping[str, Any], conta
         spec["topologySpreadConstraints"] = _merge_spreading(
             spec.get("topologySpreadConstraints"), our_spec["topologySpreadConstraints"]
         )
-    return {
-        **{key: value for key, value in theirs.items() if key not in ("metadata", "spec")},
-        "metadata": metadata,
-        "spec": spec,
-    }
+    return {**{key: value for key, value in theirs.items() if key not in ("metadata", "spec")},
+            "metadata": metadata, "spec": spec}
 
 
 def _merge_containers(theirs: Sequence[Json] | None, ours: Json, name: str, where: str) -> list[Json]:

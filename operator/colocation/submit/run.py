@@ -192,14 +192,8 @@ def _await_deletion(applications: Applications, namespace: str, name: str, sleep
 
 
 def watch(
-    applications: Applications,
-    namespace: str,
-    name: str,
-    *,
-    timeout_seconds: float | None,
-    clock: Callable[[], float],
-    sleep: Sleep,
-    tells_progress: bool = False,
+    applications: Applications, namespace: str, name: str, *, timeout_seconds: float | None, clock: Callable[[], float],
+    sleep: Sleep, tells_progress: bool = False,
 ) -> Iterator[Progress]:
     """The application's progress, once per poll, until it has ended; the last one is the end.
 

@@ -179,6 +179,7 @@ APACHE_TERMINATED = frozenset({"ResourceReleased", "TerminatedWithoutReleaseReso
 """After the end, whichever it was: the state before tells (Apache's ApplicationStateSummary)."""
 
 
+
 class ApplicationStatus(Frozen):
     """``state``: as its operator calls it, empty until the operator has seen the application.
 

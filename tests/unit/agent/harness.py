@@ -101,7 +101,9 @@ class Pki:
     key: Path
 
 
-def make_pki(folder: Path, server_name: str = AGENT_TLS_SERVER_NAME, node_names: Sequence[str] = NODE_NAMES) -> Pki:
+def make_pki(
+    folder: Path, server_name: str = AGENT_TLS_SERVER_NAME, node_names: Sequence[str] = NODE_NAMES
+) -> Pki:
     """Make a new CA and a certificate for ``server_name`` and for the names of some nodes."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
@@ -129,7 +131,9 @@ def make_pki(folder: Path, server_name: str = AGENT_TLS_SERVER_NAME, node_names:
     pki.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
     pki.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     pki.key.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
     )
     return pki
 

@@ -124,7 +124,9 @@ def test_rights_in_one_namespace_end_there(loaded: AgentThread) -> None:
     assert len(messages) == 1
 
 
-@pytest.mark.parametrize("call", [pytest.param(CALLS[name], id=name) for name in CALLS if RIGHTS[name].verb != "get"])
+@pytest.mark.parametrize(
+    "call", [pytest.param(CALLS[name], id=name) for name in CALLS if RIGHTS[name].verb != "get"]
+)
 def test_a_reader_changes_nothing_and_lists_nothing(loaded: AgentThread, call: Call) -> None:
     """The right to get files includes none to write, delete or list other tables."""
     with loaded.client(SHOP_READER_TOKEN) as client, pytest.raises(Forbidden):

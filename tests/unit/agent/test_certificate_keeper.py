@@ -336,7 +336,9 @@ async def test_a_renewal_cuts_no_connection(tmp_path: Path) -> None:
         writer.close()
 
 
-async def connected(port: int, context: ssl.SSLContext, name: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connected(
+    port: int, context: ssl.SSLContext, name: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect with the known certificate: for a moment after a reload an old worker may still answer."""
     async with asyncio.timeout(30):
         while True:

@@ -193,7 +193,9 @@ def test_changes_add_up_to_a_full_question(steps: list[tuple[list[AskedTable], l
         expected |= {key_of(table.reference): table for table in changed}
         assert question.tables == expected
         assert tables_that_differ(before, question) == {
-            key for key in before.tables.keys() | expected.keys() if before.tables.get(key) != expected.get(key)
+            key
+            for key in before.tables.keys() | expected.keys()
+            if before.tables.get(key) != expected.get(key)
         }
         assert next_question(question, request) == question  # its answer was lost, so it comes again
     in_full = InventoryRequest(session="s", number=99, changed=tuple(expected.values()))

@@ -31,9 +31,7 @@ def test_a_put_file_can_be_read(agent: AgentThread) -> None:
         assert client.head_file(*TABLE.path, PATH) == (len(CONTENT), sha256_hex(CONTENT))
         with client.get_file(*TABLE.path, PATH) as stream:
             assert (stream.length, stream.total_bytes, stream.sha256) == (
-                len(CONTENT),
-                len(CONTENT),
-                sha256_hex(CONTENT),
+                len(CONTENT), len(CONTENT), sha256_hex(CONTENT)
             )
             assert stream.read() == CONTENT
 
@@ -119,15 +117,14 @@ def test_errors_of_uploads(agent: AgentThread) -> None:
             {"Content-Length": "1", "Content-Digest": "md5=:AAAA:"}, b"x", 400, "InvalidDigest", id="another algorithm"
         ),
         pytest.param(
-            {"Content-Length": str(1 << 50), "Content-Digest": content_digest("00" * 32)},
-            b"",
-            413,
-            "FileTooLarge",
+            {"Content-Length": str(1 << 50), "Content-Digest": content_digest("00" * 32)}, b"", 413, "FileTooLarge",
             id="too large",
         ),
     ],
 )
-def test_headers_of_uploads(agent: AgentThread, headers: dict[str, str], body: bytes, status: int, reason: str) -> None:
+def test_headers_of_uploads(
+    agent: AgentThread, headers: dict[str, str], body: bytes, status: int, reason: str
+) -> None:
     """An upload without length or digest is refused before a byte is stored."""
     response = agent.raw_request("PUT", TARGET, headers, body)
     assert (response.status, response.reason) == (status, reason)
@@ -156,7 +153,9 @@ def test_no_room(agent: AgentThread) -> None:
         full.stop()
 
 
-def test_folders_of_unknown_tables_are_bounded(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_unknown_tables_are_bounded(
+    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every report on the node names each. A node that takes another one's files has some for a while."""
     monkeypatch.setattr(file_requests, "MAX_UNKNOWN_FOLDERS", 2)
     with agent.client() as client:

@@ -199,7 +199,9 @@ def test_a_failed_read_of_the_front_is_checked(agent: AgentThread) -> None:
         pytest.param(b"GET /error/400 HTTP/1.1\r\nHost: agent\r\n\r\n", 404, "NotFound", id="its error pages"),
     ],
 )
-def test_the_fronts_own_errors_have_the_agents_form(agent: AgentThread, raw: bytes, status: int, reason: str) -> None:
+def test_the_fronts_own_errors_have_the_agents_form(
+    agent: AgentThread, raw: bytes, status: int, reason: str
+) -> None:
     """JSON with a reason and a message, for requests that never reach the agent."""
     context = ssl.create_default_context(cafile=agent.pki.ca)
     with (

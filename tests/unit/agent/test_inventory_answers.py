@@ -232,7 +232,9 @@ def test_only_changed_tables_are_read(quiet: Node, monkeypatch: pytest.MonkeyPat
     assert quiet.ask() is None
 
 
-def test_constantly_changing_tables_do_not_prolong_an_answer(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constantly_changing_tables_do_not_prolong_an_answer(
+    quiet: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next answer reports them again; else a tenant's uploads would hide a node from the operator."""
     monkeypatch.setattr(inventory_answers, "MAX_TABLES_BYTES", 0)
     changes = iter(range(1000))
@@ -262,7 +264,9 @@ def test_an_answers_uptime_is_from_before_the_check(quiet: Node, monkeypatch: py
     """An order's deadline counts from there."""
     uptimes = []
     tables = quiet.root.tables
-    monkeypatch.setattr(quiet.root, "tables", lambda: (uptimes.append(quiet.conversation.uptime_seconds), tables())[1])
+    monkeypatch.setattr(
+        quiet.root, "tables", lambda: (uptimes.append(quiet.conversation.uptime_seconds), tables())[1]
+    )
     assert quiet.in_full().uptime_seconds <= uptimes[0]
 
 

@@ -133,7 +133,9 @@ def test_a_foreign_revision_gets_everything(operator: Operator, revision: str) -
 def test_a_question_with_only_a_new_map_is_confirmed_immediately(operator: Operator) -> None:
     """The agent confirms with 304 that it knows the new map version; it does not wait for news."""
     moved = TABLE.asked.model_copy(update={"map_version": 8})
-    request = InventoryRequest(term=1, session="first", number=2, base=1, changed=(moved,), wait_seconds=LONG_SECONDS)
+    request = InventoryRequest(
+        term=1, session="first", number=2, base=1, changed=(moved,), wait_seconds=LONG_SECONDS
+    )
     started = time.monotonic()
     assert operator.client.inventory(request, operator.revision) is None
     assert time.monotonic() - started < LONG_SECONDS / 2
@@ -269,7 +271,9 @@ def test_a_clone_that_only_advances_is_reported_every_two_seconds(tmp_path: Path
 
 def clone(bytes_done: int) -> CloneProgress:
     """A clone's progress."""
-    return CloneProgress(namespace="shop", group="sales", bucket=0, bytes_done=bytes_done, bytes_total=9, updated_at="")
+    return CloneProgress(
+        namespace="shop", group="sales", bucket=0, bytes_done=bytes_done, bytes_total=9, updated_at=""
+    )
 
 
 def test_a_newer_question_ends_a_held_one_of_its_session(agent: AgentThread, operator: Operator) -> None:
@@ -284,7 +288,9 @@ def test_a_newer_question_ends_a_held_one_of_its_session(agent: AgentThread, ope
     assert outcome == Held([None], [])
 
 
-def test_a_question_replaced_before_a_check_is_not_confirmed(agent: AgentThread, operator: Operator) -> None:
+def test_a_question_replaced_before_a_check_is_not_confirmed(
+    agent: AgentThread, operator: Operator
+) -> None:
     """304 would confirm everything; the caller might count a file that is gone."""
     conversation, newer = agent.running.node.conversation, Operator(operator.client)
     before, newer.number = conversation.question, 1
@@ -377,7 +383,9 @@ def test_one_bad_reference_affects_no_other(
     assert {bucket: found.state for bucket, found in right.buckets.items()} == {0: "complete", 1: "complete"}
 
 
-def old_form(agent: AgentThread, *references: TableReference, revision: str | None = None) -> AgentReport | None:
+def old_form(
+    agent: AgentThread, *references: TableReference, revision: str | None = None
+) -> AgentReport | None:
     """The answer to an operator of the release before sessions."""
     call = calls.old_inventory_call(references, revision)
     headers = {**call.headers, "Content-Length": str(len(call.body))}

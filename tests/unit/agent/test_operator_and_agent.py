@@ -95,7 +95,9 @@ async def test_an_operator_of_the_previous_release_keeps_the_last_answer(
     with loaded.client() as client, pytest.raises(Forbidden, match="WrongAudience"):
         order = Operator(client, term=3)
         order.report = inventories.views["node-1"].report
-        await asyncio.to_thread(client.drop_bucket, *TABLE.path, 0, (TABLE.manifest,), 60, order.proof(TABLE.asked))
+        await asyncio.to_thread(
+            client.drop_bucket, *TABLE.path, 0, (TABLE.manifest,), 60, order.proof(TABLE.asked)
+        )
     loaded.authorizer.callers[ADMIN_TOKEN] = ADMIN  # the operator of this release has come
     await asyncio.to_thread(until, lambda: inventories.views["node-1"].silent_since is None)
 

@@ -164,7 +164,6 @@ async def test_refused_rights_are_bounded(server: ApiServer, guard: ReviewGuard)
 
 async def test_failed_reviews_do_not_count_as_refusals(server: ApiServer, guard: ReviewGuard) -> None:
     """While the API server is away no caller's limit is used up."""
-
     async def fail() -> None:
         raise AuthenticationUnavailable("away")
 

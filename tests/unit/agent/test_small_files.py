@@ -51,7 +51,9 @@ def test_a_file_that_cannot_be_sent_is_reported_in_its_place(agent: AgentThread)
     assert frames[-1].content == CONTENTS[good]
 
 
-def test_a_file_too_large_for_a_shared_answer_is_refused(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_too_large_for_a_shared_answer_is_refused(
+    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many callers there are, the agent holds no more than that in memory."""
     put(agent)
     small, large = sorted(CONTENTS, key=lambda path: len(CONTENTS[path]))[1:3]

@@ -52,20 +52,14 @@ def test_status_has_no_tables(loaded: AgentThread) -> None:
             "POST", "/v1/tables/shop/orders-0a1b2c3d/verify", b'{"manifest": "../../x"}', "InvalidDigest", id="digest"
         ),
         pytest.param(
-            "POST",
-            "/v1/tables/shop/orders-0a1b2c3d/collect",
-            b'{"manifests": ["00"], "graceSeconds": -1}',
-            "InvalidBody",
-            id="negative grace, no proof",
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": ["00"], "graceSeconds": -1}',
+            "InvalidBody", id="negative grace, no proof",
         ),
         pytest.param(
             "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": []}', "NoLiveManifests", id="collect all"
         ),
         pytest.param(
-            "POST",
-            "/v1/tables/shop/orders-0a1b2c3d/buckets/0/drop",
-            b'{"manifests": []}',
-            "NoLiveManifests",
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/0/drop", b'{"manifests": []}', "NoLiveManifests",
             id="drop all",
         ),
         pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/-1/drop", b"", "InvalidBucket", id="bucket"),
@@ -219,7 +213,9 @@ def test_a_malformed_order_deletes_nothing(
     proof = operator.proof(TABLE.asked).model_dump_json(by_alias=True)
     action = "collect" if kind == "collect" else "buckets/0/drop"
     body = f'{{"manifests": {manifests}, "graceSeconds": {grace_seconds}, "proof": {proof}}}'.encode()
-    response = agent.raw_request("POST", f"/v1/tables/{TABLE.path}/{action}", {"Content-Length": str(len(body))}, body)
+    response = agent.raw_request(
+        "POST", f"/v1/tables/{TABLE.path}/{action}", {"Content-Length": str(len(body))}, body
+    )
     assert (response.status, response.reason) == (400, reason)
     assert all(on_disk(agent.settings.data_root, TABLE.path, path).exists() for path in TABLE.contents)
 

@@ -138,8 +138,7 @@ def test_one_data_root_for_all(render: Render) -> None:
     mount = {"name": "data", "mountPath": "/disk/colocation", "mountPropagation": "HostToContainer"}
     assert mount in only_container(daemon)["volumeMounts"]
     assert {"name": "data", "hostPath": {"path": "/disk/colocation", "type": "DirectoryOrCreate"}} in daemon["spec"][
-        "template"
-    ]["spec"]["volumes"]
+        "template"]["spec"]["volumes"]
 
 
 def test_ports_and_probes_are_the_contracts(render: Render) -> None:
@@ -264,12 +263,8 @@ def test_agents_are_marked_as_those_that_take_tokens_of_their_node(render: Rende
         ("limits.cloneDeadlineSeconds", "60", "COLOCATION_CLONE_DEADLINE_SECONDS", "60"),
         ("limits.cloneMaxSeconds", "60", "COLOCATION_CLONE_MAX_SECONDS", "60"),
         ("limits.cloneMaxSeconds", "null", "COLOCATION_CLONE_MAX_SECONDS", ""),
-        (
-            "limits.cloneResources.limits.memory",
-            "1Gi",
-            "COLOCATION_CLONE_RESOURCES",
-            '{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"128Mi"}}',
-        ),
+        ("limits.cloneResources.limits.memory", "1Gi", "COLOCATION_CLONE_RESOURCES",
+         '{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"128Mi"}}'),
         ("operator.agentGraceSeconds", "3", "COLOCATION_AGENT_GRACE_SECONDS", "3"),
         ("operator.inventorySeconds", "2", "COLOCATION_INVENTORY_SECONDS", "2"),
         ("operator.resyncSeconds", "86400000", "COLOCATION_RESYNC_SECONDS", "86400000"),

@@ -17,7 +17,9 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 @pytest.fixture
 def agents(tmp_path: Path, pki: Pki) -> Iterator[list[AgentThread]]:
     """The agents of node-1 and node-2."""
-    threads = [AgentThread(tmp_path / node, pki, FakeAuthorizer(), node).start() for node in ("node-1", "node-2")]
+    threads = [
+        AgentThread(tmp_path / node, pki, FakeAuthorizer(), node).start() for node in ("node-1", "node-2")
+    ]
     yield threads
     for thread in threads:
         thread.stop()

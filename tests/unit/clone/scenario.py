@@ -38,7 +38,9 @@ def clone_spec(tables: list[Table], agents: list[AgentThread], bandwidth: float 
     )
 
 
-def clone_environment(spec: CloneSpec | str, root: Path, pki: Pki, token: str = ADMIN_TOKEN) -> dict[str, str]:
+def clone_environment(
+    spec: CloneSpec | str, root: Path, pki: Pki, token: str = ADMIN_TOKEN
+) -> dict[str, str]:
     """The environment of a clone's process."""
     (pki.ca.parent / "token").write_text(token)
     root.mkdir(exist_ok=True)

@@ -72,7 +72,9 @@ def source(pki: Pki, tmp_path: Path) -> Iterator[AgentThread]:
     """An agent with a budget that knows the account of clones."""
     authorizer = FakeAuthorizer()
     name = f"clone-{TABLE.asked.uid[:8]}-b{BUCKET:05d}-deadbeef-x7k2p"
-    authorizer.callers[CLONE_TOKEN] = Identity("clone", extra=(("authentication.kubernetes.io/pod-name", (name,)),))
+    authorizer.callers[CLONE_TOKEN] = Identity(
+        "clone", extra=(("authentication.kubernetes.io/pod-name", (name,)),)
+    )
     authorizer.rights["clone"] = {("get", "shop")}
     agent = AgentThread(tmp_path / "node-1", pki, authorizer).start(
         clone_account="clone", clone_mib_per_second=BUDGET_MIB_PER_SECOND

@@ -27,13 +27,8 @@ from tests.unit.storage.tables import Table, damage, data_path, make_table, on_d
 
 from .scenario import BUCKET, clone_environment, clone_spec, put, report_on, run_clone, start_clone
 
-ORDERS = make_table(
-    {
-        data_path(bucket, partition=f"o_year={year}"): f"orders {year} {bucket}".encode() * 1000
-        for bucket in range(4)
-        for year in (1995, 1996)
-    }
-)
+ORDERS = make_table({data_path(bucket, partition=f"o_year={year}"): f"orders {year} {bucket}".encode() * 1000
+                     for bucket in range(4) for year in (1995, 1996)})
 LINES = make_table({data_path(bucket): f"lines {bucket}".encode() * 1000 for bucket in range(4)}, name="lineitem")
 BIG = make_table({data_path(BUCKET): bytes(range(256)) * 4096 * 8}, name="big")
 SERVED_BYTES = "colocation_agent_served_bytes_total"
@@ -46,7 +41,9 @@ def held_files(root: Path, table: Table) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.glob("data/**/*.parquet")}
 
 
-def test_pulls_the_bucket_of_every_table_and_nothing_else(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+def test_pulls_the_bucket_of_every_table_and_nothing_else(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
     """A clone completes its bucket for all tables, leaves nothing else, and its files need no second hash."""
     for table in (ORDERS, LINES):
         put(agents[0], table)
@@ -59,10 +56,7 @@ def test_pulls_the_bucket_of_every_table_and_nothing_else(agents: list[AgentThre
         assert held_files(root, table) == set(table.contents_of(BUCKET))
         report = report_on(root, table)
         assert {bucket: state.state for bucket, state in report.buckets.items()} == {
-            0: None,
-            1: "complete",
-            2: None,
-            3: None,
+            0: None, 1: "complete", 2: None, 3: None
         }
     assert list((root / ".incoming" / "clones").iterdir()) == []
 
@@ -81,7 +75,9 @@ def test_every_table_is_announced(agents: list[AgentThread], pki: Pki, tmp_path:
         opened.close()
 
 
-def test_large_files_with_the_same_content_arrive_together(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+def test_large_files_with_the_same_content_arrive_together(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
     """A copy of a table in its group, or rows that were appended twice."""
     contents = {data_path(BUCKET, load=str(load)): bytes(2 << 20) for load in range(4)}
     tables = [make_table(contents, name) for name in ("first", "second")]
@@ -196,7 +192,9 @@ def test_replaces_only_damaged_files(agents: list[AgentThread], pki: Pki, tmp_pa
     assert good.stat().st_ino == inode
 
 
-def test_continues_with_the_next_source_after_a_failure(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+def test_continues_with_the_next_source_after_a_failure(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
     """A source that lost a file, or serves other content, costs an attempt and not the clone."""
     for agent in agents:
         put(agent, ORDERS)
@@ -224,12 +222,8 @@ def test_many_small_files_come_together(agents: list[AgentThread], pki: Pki, tmp
     assert held_files(root, table) == set(contents)
     assert report_on(root, table).buckets[BUCKET].state == "complete"
     assert (root / ".incoming/clones/shop.sales.00001").exists() is False
-    requests = [
-        agent.running.node.metrics.registry.get_sample_value(
-            "colocation_agent_requests_total", {"verb": "get", "code": "200"}
-        )
-        for agent in agents
-    ]
+    requests = [agent.running.node.metrics.registry.get_sample_value(
+        "colocation_agent_requests_total", {"verb": "get", "code": "200"}) for agent in agents]
     assert sum(requests) < 10
 
 
@@ -316,7 +310,9 @@ def test_resumes_after_cut_connections(agents: list[AgentThread], pki: Pki, tmp_
     assert agents[0].metric(SERVED_BYTES) - served_before < 3 * length
 
 
-def test_reports_its_progress_to_the_target_agent(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+def test_reports_its_progress_to_the_target_agent(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
     """While a clone runs, the agent of its node reports finished and total bytes."""
     put(agents[0], BIG)
     root = tmp_path / "node-3"
@@ -334,7 +330,9 @@ def test_reports_its_progress_to_the_target_agent(agents: list[AgentThread], pki
     ]
 
 
-def test_retained_snapshots_are_cloned_if_they_exist(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+def test_retained_snapshots_are_cloned_if_they_exist(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
     """Running queries may still read their files; a retained manifest that is gone fails nothing."""
     old = make_table({data_path(BUCKET, load="old"): b"old"}, snapshot=0)
     for table in (ORDERS, old):

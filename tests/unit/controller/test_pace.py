@@ -15,7 +15,9 @@ IMMUTABLE = ClusterError("ConfigMap sales-spark is immutable")
 def failed(has_advanced: bool = False) -> PassResult:
     """A pass in which a group failed; ``has_advanced``: another scope was completed."""
     observation = quiet_observation()
-    return PassResult(observation, decided(observation), failures={"shop/sales": IMMUTABLE}, has_advanced=has_advanced)
+    return PassResult(
+        observation, decided(observation), failures={"shop/sales": IMMUTABLE}, has_advanced=has_advanced
+    )
 
 
 def test_a_failing_group_delays_no_other() -> None:

@@ -9,17 +9,12 @@ from demo.placement import minimal_moves, moved_replicas, replicas_per_node
 EIGHT_BUCKETS_THREE_REPLICAS = [["a", "b", "c"]] * 8
 
 
-@pytest.mark.parametrize(
-    ("before", "nodes", "moves"),
-    [
-        pytest.param(
-            EIGHT_BUCKETS_THREE_REPLICAS, "abcd", 6, id="Doris' example: 8 buckets x 3 replicas, 3 -> 4 nodes"
-        ),
-        pytest.param([["a", "b"]] * 8, "abc", 5, id="16 replicas on two nodes, 2 -> 3 nodes"),
-        pytest.param([["a", "b"], ["b", "c"], ["c", "a"]], "abc", 0, id="already even"),
-        pytest.param([["a", "x"], ["b", "x"]], "abc", 2, id="replicas on a node that is gone"),
-    ],
-)
+@pytest.mark.parametrize(("before", "nodes", "moves"), [
+    pytest.param(EIGHT_BUCKETS_THREE_REPLICAS, "abcd", 6, id="Doris' example: 8 buckets x 3 replicas, 3 -> 4 nodes"),
+    pytest.param([["a", "b"]] * 8, "abc", 5, id="16 replicas on two nodes, 2 -> 3 nodes"),
+    pytest.param([["a", "b"], ["b", "c"], ["c", "a"]], "abc", 0, id="already even"),
+    pytest.param([["a", "x"], ["b", "x"]], "abc", 2, id="replicas on a node that is gone"),
+])
 def test_minimal_moves(before: list[list[str]], nodes: str, moves: int) -> None:
     """The smallest number of moves to evenness, on cases worked out by hand."""
     assert minimal_moves(before, list(nodes)) == moves

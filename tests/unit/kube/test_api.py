@@ -72,7 +72,9 @@ async def test_a_page_of_large_objects_leaves_room_for_others() -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, [], {"items": None}, {"items": [], "metadata": None}, {"items": 3}])
-async def test_answer_that_is_no_list_is_an_error_of_the_cluster(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answer_that_is_no_list_is_an_error_of_the_cluster(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A proxy in between may answer anything; the pass fails, and not the operator."""
 
     async def request(*_: Any, **__: Any) -> Any:

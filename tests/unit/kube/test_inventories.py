@@ -35,7 +35,9 @@ class Setting:
         self.agents = {URL: FakeAgent("node-1"), OTHER_URL: FakeAgent("node-2")}
         self.agents[URL].put("orders")
         self.questions: dict[str, dict[TableKey, AskedTable]] = {"node-1": question(ORDERS)}
-        self.inventories = Inventories(FakeChannel(self.agents), lambda: self.now, self.changed, self.leader)
+        self.inventories = Inventories(
+            FakeChannel(self.agents), lambda: self.now, self.changed, self.leader
+        )
 
     def changed(self) -> None:
         self.wakes += 1

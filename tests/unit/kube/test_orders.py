@@ -18,6 +18,7 @@ from .agents import until
 URL = "https://10.0.0.1:8440"
 
 
+
 class FakeClient:
     def __init__(self) -> None:
         self.closed = False
@@ -129,7 +130,9 @@ async def test_orders_at_the_same_time_take_turns_up_to_a_bound(
     setting.orders.close()
 
 
-async def test_order_that_waited_beyond_its_time_is_not_sent(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_order_that_waited_beyond_its_time_is_not_sent(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All threads are taken: what the order was decided on may not be so any more when one is free."""
     monkeypatch.setattr(module, "MAX_THREADS", 1)
     monkeypatch.setattr(module, "ORDER_WAIT_SECONDS", 0.05)

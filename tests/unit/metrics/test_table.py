@@ -121,7 +121,9 @@ def test_buckets_without_a_live_replica_are_counted_at_once() -> None:
     [group] = observation.groups
     rows = group.status.backends_per_bucket_seq or ()
     counted = replace(group, status=group.status.model_copy(update={"table_count": 1}))
-    lost = tuple(replace(node, ready=node.name not in rows[0], not_ready_message="gone") for node in observation.nodes)
+    lost = tuple(
+        replace(node, ready=node.name not in rows[0], not_ready_message="gone") for node in observation.nodes
+    )
     dead = sum(set(row) <= set(rows[0]) for row in rows)
     assert dead
     for groups, nodes, expected in (

@@ -78,18 +78,8 @@ def test_the_sign_of_life_is_what_the_operator_writes() -> None:
     assert read_sign_of_life({"agents.json": "{}"}) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        "null",
-        "[1]",
-        '{"renewTime": 1, "validSeconds": 1}',
-        '{"renewTime": "x", "validSeconds": 1e99}',
-        '{"renewTime": "x", "validSeconds": 0}',
-    ],
-)
+@pytest.mark.parametrize("text", ["", "{}", "null", "[1]", '{"renewTime": 1, "validSeconds": 1}',
+                                  '{"renewTime": "x", "validSeconds": 1e99}', '{"renewTime": "x", "validSeconds": 0}'])
 def test_a_sign_that_cannot_be_read_is_an_error(text: str) -> None:
     """Its text is in the message."""
     with pytest.raises(ValueError, match=r"operator\.json of the group's ConfigMap cannot be read"):

@@ -29,11 +29,7 @@ def from_one_file_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def file(bucket: int, name: str = "part-1", partition: str | None = None) -> DataFile:
     folder = f"data/dt={partition}" if partition else "data"
     return DataFile(
-        path=f"{folder}/{name}_{bucket:05d}.parquet",
-        bucket=bucket,
-        rows=1,
-        bytes=1,
-        sha256="00" * 32,
+        path=f"{folder}/{name}_{bucket:05d}.parquet", bucket=bucket, rows=1, bytes=1, sha256="00" * 32,
         partition={"dt": partition},
     )
 
@@ -45,8 +41,7 @@ def frame_of(bucket: int, files: list[DataFile], count: int | None = None) -> tu
 
 files = st.lists(
     st.builds(file, st.integers(0, BUCKETS - 1), st.uuids().map(str), st.sampled_from(["2024-01-01", "a b", None])),
-    min_size=1,
-    unique_by=lambda one: one.path,
+    min_size=1, unique_by=lambda one: one.path,
 )
 
 

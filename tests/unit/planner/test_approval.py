@@ -71,6 +71,7 @@ def test_repairs_do_not_wait(nodes: list[Node], fields: dict[str, object]) -> No
     assert planned.proposal is None
 
 
+
 @pytest.mark.parametrize(
     ("nodes", "group"),
     [

@@ -99,7 +99,9 @@ def test_of_two_folders_of_a_name_one_is_taken(folders: tuple[TableFolder, ...],
 
 def test_a_group_has_as_many_replicas_as_there_are_copies() -> None:
     """Files in the bins are not counted: two, if so many nodes have the folder."""
-    found = steps(folder(snapshot(1, copies=3)), folder(snapshot(1, None), table="lines", binned=True), recycled=True)
+    found = steps(
+        folder(snapshot(1, copies=3)), folder(snapshot(1, None), table="lines", binned=True), recycled=True
+    )
     assert [replicas_of(one, found) for one in found] == [3, 3]
     assert replicas_of(found[1], found[1:]) == 2
 

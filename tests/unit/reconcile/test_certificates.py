@@ -138,7 +138,9 @@ def test_a_request_for_anything_else_is_denied(made: Callable[[], bytes]) -> Non
         pytest.param({"user": "system:node:node-1"}, "deny", id="a kubelet"),
         pytest.param({"extra": {}}, "deny", id="a token without a pod"),
         pytest.param({"extra": {POD_NAME: ("agent-node-1",)}}, "deny", id="a pod without a uid"),
-        pytest.param({"extra": {**GOOD.extra, POD_UID: ("uid-node-1", "uid-node-2")}}, "deny", id="two uids"),
+        pytest.param(
+            {"extra": {**GOOD.extra, POD_UID: ("uid-node-1", "uid-node-2")}}, "deny", id="two uids"
+        ),
         pytest.param({"extra": {**GOOD.extra, POD_UID: ("uid-gone",)}}, "wait", id="the pod is gone"),
         pytest.param({"extra": {**GOOD.extra, POD_NAME: ("clone-1",)}}, "wait", id="a pod that is no agent's"),
         pytest.param({"extra": {**GOOD.extra, NODE_NAME: ("node-2",)}}, "deny", id="a token of another node"),
@@ -187,13 +189,11 @@ def test_whatever_is_approved_names_the_node_of_the_pod(
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["type", "signerName", "username", "extra", "request", "usages", "conditions", "name"]),
-            inner,
-            max_size=3,
-        )
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["type", "signerName", "username", "extra", "request", "usages", "conditions", "name"]),
+        inner,
+        max_size=3,
     ),
     max_leaves=8,
 )

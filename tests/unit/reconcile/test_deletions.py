@@ -54,7 +54,9 @@ def with_history(of: ObservedTable) -> ObservedTable:
     return replace(of, status=of.status.model_copy(update={"history": (older,)}))
 
 
-NOTHING_COMMITTED = replace(ORDERS, status=with_history(ORDERS).status.model_copy(update={"snapshot": None}))
+NOTHING_COMMITTED = replace(
+    ORDERS, status=with_history(ORDERS).status.model_copy(update={"snapshot": None})
+)
 
 
 def recovering(of: ObservedTable, uid: str = "99999999-new") -> tuple[ObservedTable, RecycledTable]:
@@ -324,7 +326,9 @@ def leaving_with_a_surplus(names_of_others: tuple[str, ...], state: str | None =
     tables = (ORDERS, *(settled_table(name) for name in names_of_others))
     rows: BucketSequence = (("node-1", "node-3"), ("node-1", "node-3"))
     group = settled_group(tables, rows=rows)
-    members = tuple(one.model_copy(update={"leaving": one.uid == ORDERS.identity.uid}) for one in group.status.members)
+    members = tuple(
+        one.model_copy(update={"leaving": one.uid == ORDERS.identity.uid}) for one in group.status.members
+    )
     group = unbalanced(replace(group, status=group.status.model_copy(update={"members": members})))
     views = {name: agent_view(group, tables, [held_by(name, one, rows) for one in tables]) for name in NODES}
     more = [replace(held_by("node-2", one), buckets={0: bucket(state)}) for one in tables]

@@ -56,15 +56,8 @@ def test_table_that_has_left_is_remembered_until_its_next_group_does(
 def test_a_group_does_not_remember_what_made_a_snapshot() -> None:
     """Its object has room for a thousand tables."""
     snapshot = TableSnapshot(
-        id=1,
-        manifest=f"sha256:{0:064x}",
-        committed_at="2026-11-21T00:00:00Z",
-        operation="merge",
-        rows_inserted=1,
-        rows_updated=0,
-        rows_deleted=0,
-        files_added=1,
-        files_removed=0,
+        id=1, manifest=f"sha256:{0:064x}", committed_at="2026-11-21T00:00:00Z", operation="merge",
+        rows_inserted=1, rows_updated=0, rows_deleted=0, files_added=1, files_removed=0,
     )
     loaded = replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": snapshot}))
     member = member_of(loaded, leaving=False)

@@ -32,7 +32,9 @@ LONG = seconds(POLICY.unknown_folder_seconds)
 OVER = "2026-11-21T11:00:00Z"
 
 
-def lying(folders: int, records: tuple[RecycledTable, ...] = (), tables: int = 1, first: int = 0) -> Observation:
+def lying(
+    folders: int, records: tuple[RecycledTable, ...] = (), tables: int = 1, first: int = 0
+) -> Observation:
     """So many folders on each node that no table has, next to those of loaded tables."""
     known = tuple(settled_table(f"table{number}") for number in range(tables))
     group = settled_group(known, records)

@@ -94,20 +94,14 @@ def test_sql_understands_what_the_command_sends() -> None:
     assert options.reader == token_digest("a token")
 
 
-@pytest.mark.parametrize(
-    ("statement", "query"),
-    [
-        ("EXPLAIN SELECT 1", "SELECT 1"),
-        (" explain\nSELECT 1", "SELECT 1"),
-        ("EXPLAIN FORMATTED SELECT 1", None),
-        ("SELECT 1", None),
-        ("EXPLAINED", None),
-    ],
-)
+@pytest.mark.parametrize(("statement", "query"), [
+    ("EXPLAIN SELECT 1", "SELECT 1"), (" explain\nSELECT 1", "SELECT 1"), ("EXPLAIN FORMATTED SELECT 1", None),
+    ("SELECT 1", None), ("EXPLAINED", None),
+])
 def test_explain_statements(statement: str, query: str | None) -> None:
     """A plain EXPLAIN is ours; Spark's modes of it, and anything else, are Spark's."""
     found = sql.EXPLAIN.match(statement)
-    assert (statement[found.end() :] if found else None) == query
+    assert (statement[found.end():] if found else None) == query
 
 
 @pytest.mark.parametrize("words", [[], ["--reader", "mine"], ["--reader", "A" * 64]])

@@ -69,11 +69,7 @@ def _memory(of: ObservedTable) -> TableMemory:
 def bucket(state: str | None, size: int = 50) -> BucketReport:
     held = 1 if state is not None else 0
     return BucketReport(
-        state=state,
-        files_wanted=1,
-        files_held=held,
-        bytes_wanted=size,
-        bytes_held=size * held,  # type: ignore[arg-type]
+        state=state, files_wanted=1, files_held=held, bytes_wanted=size, bytes_held=size * held  # type: ignore[arg-type]
     )
 
 

@@ -22,7 +22,9 @@ def observation(*jobs: ObservedCloneJob, **more: object) -> Observation:
     return Observation(NOW, groups=(group(),), clone_jobs=jobs, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("failures", "delay_seconds"), [(1, 10), (2, 20), (3, 40), (6, 300), (50, 300)])
+@pytest.mark.parametrize(
+    ("failures", "delay_seconds"), [(1, 10), (2, 20), (3, 40), (6, 300), (50, 300)]
+)
 def test_back_off_doubles(failures: int, delay_seconds: int) -> None:
     """After each failure twice as long, up to five minutes."""
     assert retry_at(clone_job("failed", failures, NOW)) == NOW + seconds(delay_seconds)

@@ -134,12 +134,8 @@ def test_where_readers_reach_an_agent(body: dict[str, Any], url: str) -> None:
 
 def test_readers_keep_the_address_of_an_agent_that_restarts() -> None:
     """Also while one pod goes and the next one is not there yet; the newest pod's address counts."""
-    going = parse_agent(
-        {
-            **pod(NODE_PORT, podIP="10.0.0.1", hostIP="192.0.2.1"),
-            "metadata": {**metadata(), "deletionTimestamp": "2026-11-21T00:00:00Z"},
-        }
-    )
+    going = parse_agent({**pod(NODE_PORT, podIP="10.0.0.1", hostIP="192.0.2.1"), "metadata": {
+        **metadata(), "deletionTimestamp": "2026-11-21T00:00:00Z"}})
     new = parse_agent(pod(NODE_PORT, podIP="10.0.0.2", hostIP="192.0.2.9"))
     assert going is not None and new is not None
     assert Observation(NOW, agents=(going,)).readers_urls == {"node-1": "https://192.0.2.1:18440"}

@@ -56,7 +56,9 @@ def data_path(bucket: int, load: str = "1", partition: str = "") -> str:
 def make_table(contents: dict[str, bytes], name: str = "orders", namespace: str = "shop", snapshot: int = 1) -> Table:
     """A table of these files."""
     files = tuple(
-        DataFile(path=path, bucket=bucket_of_file_name(path), rows=1, bytes=len(content), sha256=sha256_hex(content))
+        DataFile(
+            path=path, bucket=bucket_of_file_name(path), rows=1, bytes=len(content), sha256=sha256_hex(content)
+        )
         for path, content in contents.items()
     )
     manifest = TableManifest(

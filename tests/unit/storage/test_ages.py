@@ -96,7 +96,9 @@ def test_ages_grow_on_a_read_only_disk(node: Node) -> None:
     assert node.ages.of(PLACE, {"a": A}) == {"a": 0.0}
 
 
-def test_the_previous_releases_ledger_on_a_read_only_disk(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_previous_releases_ledger_on_a_read_only_disk(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has no table for sightings; its entries still count."""
     node.ledger._connection.execute("DROP TABLE sighted")
     node.ledger.close()

@@ -133,7 +133,9 @@ def test_a_file_that_cannot_be_scrubbed_stops_no_other(
         hash_unverified(inventory, unlimited)
 
 
-@pytest.mark.parametrize("number", [pytest.param(errno.EIO, id="EIO"), pytest.param(errno.EUCLEAN, id="EUCLEAN")])
+@pytest.mark.parametrize(
+    "number", [pytest.param(errno.EIO, id="EIO"), pytest.param(errno.EUCLEAN, id="EUCLEAN")]
+)
 def test_unreadable_clone_progress_is_left_out(root: DataRoot, fail: Break, number: int) -> None:
     """Otherwise the node would send no report, and its failing disk would go unnoticed."""
     progress = CloneProgress(namespace="shop", group="sales", bucket=1, bytes_done=0, bytes_total=9, updated_at="")

@@ -207,7 +207,9 @@ def test_replaces_a_damaged_file(root: DataRoot, syncs: Executor) -> None:
         pytest.param("data/../../x_00001.parquet", sha256_hex(b"x"), InvalidPath, id="a path outside the table"),
     ],
 )
-def test_refuses_other_content_and_paths(root: DataRoot, path: str, sha256: str, error: type[Exception]) -> None:
+def test_refuses_other_content_and_paths(
+    root: DataRoot, path: str, sha256: str, error: type[Exception]
+) -> None:
     """Nothing of it is written."""
     with IncomingBatch(root, TABLE, FOLDER) as batch, pytest.raises(error):
         batch.add(path, b"x", sha256)

@@ -50,8 +50,7 @@ def test_oldest_first(tmp_path: Path) -> None:
     for verified_at in (3.0, 1.0, 2.0):
         ledger.record(TABLE, f"data/{verified_at}", entry(verified_at))
     assert ledger.oldest(2, before=3.0, now=10.0) == [
-        LedgerRow(TABLE, "data/1.0", entry(1.0)),
-        LedgerRow(TABLE, "data/2.0", entry(2.0)),
+        LedgerRow(TABLE, "data/1.0", entry(1.0)), LedgerRow(TABLE, "data/2.0", entry(2.0))
     ]
     assert ledger.oldest_verification() == 1.0
     assert ledger.backlog(before=3.0, now=10.0) == (2, 14)
@@ -195,7 +194,9 @@ def test_a_damaged_ledger_is_replaced(tmp_path: Path, content: bytes | None) -> 
     assert again.entry(TABLE, "data/a") == entry(1.0)
 
 
-def test_new_rows_go_to_memory_when_writes_fail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_rows_go_to_memory_when_writes_fail(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Files on a full or read-only disk must not be hashed at each look; one warning is logged."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))

@@ -23,7 +23,9 @@ LINES = TablePath("shop", "lines-0a1b2c3d")
         pytest.param(1000, 10, id="others leave nothing: a sixteenth"),
     ],
 )
-def test_limits_of_a_namespace_and_of_all(monkeypatch: pytest.MonkeyPatch, others: int, allowed: int) -> None:
+def test_limits_of_a_namespace_and_of_all(
+    monkeypatch: pytest.MonkeyPatch, others: int, allowed: int
+) -> None:
     """Many namespaces of one tenant take no more than all may; a namespace with few always has room."""
     monkeypatch.setattr(memory_limits, "MAX_OF_NAMESPACE", 100)
     strays = StrayFiles(160 * BYTES_OF_A_STRAY)
@@ -51,9 +53,8 @@ def test_each_look_counts_again() -> None:
     ("paths", "count"),
     [
         pytest.param([data_path(0, load="2"), data_path(1, load="2")], 2, id="files"),
-        pytest.param(
-            [data_path(0, partition="/".join(f"{key}={one}" for key in "abcde")) for one in (1, 2)], 6, id="folders"
-        ),
+        pytest.param([data_path(0, partition="/".join(f"{key}={one}" for key in "abcde")) for one in (1, 2)], 6,
+                     id="folders"),
     ],
 )
 def test_an_inventory_counts_unnamed_files(root: DataRoot, paths: list[str], count: int) -> None:

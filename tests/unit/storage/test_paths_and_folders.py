@@ -135,7 +135,9 @@ def test_a_step_is_a_plain_name(root: DataRoot, name: str) -> None:
     assert not (root.path.parent / "outside").exists()
 
 
-def test_a_folder_whose_name_could_not_be_synced_is_removed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_whose_name_could_not_be_synced_is_removed(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Later callers would assume that it is durable, and sync only what is below it."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))

@@ -315,7 +315,9 @@ def test_uploads_of_a_running_agent_stay(root: DataRoot) -> None:
         assert uploads(root) == []
 
 
-def test_the_exclusive_lock_is_held_only_during_removal(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exclusive_lock_is_held_only_during_removal(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A failure releases it, so that another agent can start."""
     with IncomingFile(root, UPLOADS, "cut-off"):
         pass

@@ -198,7 +198,9 @@ def test_a_possible_last_copy_is_not_purged(
     assert aside(root) == (frozenset() if purged else {PATH})
 
 
-def test_a_damaged_replacement_purges_nothing(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
+def test_a_damaged_replacement_purges_nothing(
+    root: DataRoot, inventory: Inventory, clock: Clock
+) -> None:
     """Only the right content does."""
     break_and_notice(root, inventory)
     on_disk(root, TABLE.path, PATH).write_bytes(b"wrong")

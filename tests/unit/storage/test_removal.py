@@ -205,7 +205,9 @@ def test_a_manifest_just_verified_stays(root: DataRoot, clock: Clock, delete: De
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
-def test_an_unreadable_young_manifest_spares_everything(root: DataRoot, clock: Clock, delete: Deletion) -> None:
+def test_an_unreadable_young_manifest_spares_everything(
+    root: DataRoot, clock: Clock, delete: Deletion
+) -> None:
     """Its files are unknown; once it is old, garbage is collected again."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")
@@ -221,7 +223,9 @@ def test_an_unreadable_young_manifest_spares_everything(root: DataRoot, clock: C
 
 @pytest.mark.parametrize("delete", DELETIONS)
 @pytest.mark.parametrize("step_seconds", [-86400, 86400], ids=["back", "forward"])
-def test_a_stepped_clock_makes_no_file_old(root: DataRoot, clock: Clock, delete: Deletion, step_seconds: int) -> None:
+def test_a_stepped_clock_makes_no_file_old(
+    root: DataRoot, clock: Clock, delete: Deletion, step_seconds: int
+) -> None:
     """Neither the wall clock nor a file's time counts."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, GARBAGE, b"garbage")

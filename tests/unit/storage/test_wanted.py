@@ -142,7 +142,9 @@ def test_memory_is_released(root: DataRoot) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "../../x", "A" * 64, "0" * 63])
-def test_a_wrong_digest_names_no_manifest(root: DataRoot, caplog: pytest.LogCaptureFixture, text: str) -> None:
+def test_a_wrong_digest_names_no_manifest(
+    root: DataRoot, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
     """A tenant may write anything into a status: it is not looked up, and not logged again and again."""
     assert ManifestCache(root, TABLE.path).wanted(text) is None
     assert caplog.records == []

@@ -85,15 +85,9 @@ def test_both_get_a_token_for_the_agents_and_their_authority(role: str) -> None:
     volumes = {item["name"]: item for item in pod_spec(prepared, role)["volumes"]}
     assert volumes["colocation-access"]["projected"]["sources"] == [
         {"serviceAccountToken": {"audience": "colocation.dev", "expirationSeconds": 3600, "path": "token"}},
-        {
-            "configMap": {
-                "name": "sales-spark",
-                "items": [
-                    {"key": "ca.crt", "path": "ca.crt"},
-                    {"key": "agents.json", "path": "agents.json"},
-                ],
-            }
-        },
+        {"configMap": {"name": "sales-spark", "items": [
+            {"key": "ca.crt", "path": "ca.crt"}, {"key": "agents.json", "path": "agents.json"},
+        ]}},
     ]
 
 
@@ -101,8 +95,7 @@ def test_executors_know_their_node() -> None:
     """Spark publishes the attribute; our file system reads NODE_NAME."""
     env = container(prepare(spark_application(), sales_group()).application, "executor")["env"]
     assert {item["name"]: item["valueFrom"]["fieldRef"]["fieldPath"] for item in env} == {
-        "NODE_NAME": "spec.nodeName",
-        "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME": "spec.nodeName",
+        "NODE_NAME": "spec.nodeName", "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME": "spec.nodeName",
     }
 
 
@@ -163,22 +156,16 @@ def test_the_image_is_the_manifests_or_the_default(image: str | None, conf: dict
 def test_what_the_manifest_sets_is_kept() -> None:
     """Labels, tolerations, volumes, containers, environment and configuration of the author stay."""
     application = spark_application(
-        sparkConf={
-            "spark.sql.shuffle.partitions": "8",
-            "spark.sql.files.openCostInBytes": "4m",
-            "spark.scheduler.minRegisteredResourcesRatio": "0.5",
-            "spark.scheduler.maxRegisteredResourcesWaitingTime": "5s",
-        },
+        sparkConf={"spark.sql.shuffle.partitions": "8", "spark.sql.files.openCostInBytes": "4m",
+                   "spark.scheduler.minRegisteredResourcesRatio": "0.5",
+                   "spark.scheduler.maxRegisteredResourcesWaitingTime": "5s"},
         executor=executor_with(
             tolerations=[{"operator": "Exists"}],
             volumes=[{"name": "scratch", "emptyDir": {}}],
             containers=[
                 {"name": "log-shipper", "image": "shipper"},
-                {
-                    "name": "spark-kubernetes-executor",
-                    "env": [{"name": "TZ", "value": "UTC"}],
-                    "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
-                },
+                {"name": "spark-kubernetes-executor", "env": [{"name": "TZ", "value": "UTC"}],
+                 "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]},
             ],
         ),
     )
@@ -229,10 +216,8 @@ def test_lists_in_the_configuration_are_joined() -> None:
 def test_their_node_affinity_holds_too() -> None:
     """Each of their terms is narrowed to the group's nodes; within a term everything must fit."""
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}
-    theirs = {
-        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}},
-        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
-    }
+    theirs = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}},
+              "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
     application = spark_application(executor=executor_with(affinity=theirs))
     prepared = prepare(application, sales_group(nodes=("node-1",))).application
     assert terms(prepared) == [{"matchExpressions": [zone, ON_GROUP]}]

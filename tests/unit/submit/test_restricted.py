@@ -58,10 +58,8 @@ APPLICATIONS = [
     pytest.param(schedule(), id="Kubeflow, scheduled"),
     pytest.param(apache_application(), id="Apache"),
     pytest.param(table_application(LoadRequest(table="orders", path="s3a://x"), sales_group()), id="colocation load"),
-    pytest.param(
-        table_application(LoadRequest(table="orders", path="s3a://x"), sales_group(), empty_base(APACHE[0])),
-        id="colocation load, Apache",
-    ),
+    pytest.param(table_application(LoadRequest(table="orders", path="s3a://x"), sales_group(), empty_base(APACHE[0])),
+                 id="colocation load, Apache"),
     pytest.param(sql_application(SqlRequest(statement="SELECT 1", reader=""), sales_group()), id="colocation sql"),
 ]
 

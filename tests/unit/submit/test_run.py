@@ -14,7 +14,9 @@ from .fake_applications import FakeApplications, Step, VirtualTime
 def run_to_end(applications: FakeApplications, timeout_seconds: float | None = None) -> list[Progress]:
     time = VirtualTime()
     name = create(applications, spark_application(), replace=False, sleep=time.sleep)
-    return list(watch(applications, "shop", name, timeout_seconds=timeout_seconds, clock=time.clock, sleep=time.sleep))
+    return list(
+        watch(applications, "shop", name, timeout_seconds=timeout_seconds, clock=time.clock, sleep=time.sleep)
+    )
 
 
 def test_the_wait_shows_every_state_until_the_end() -> None:

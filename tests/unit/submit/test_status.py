@@ -118,17 +118,10 @@ def test_a_job_tells_how_it_goes(
     assert (found.driver_pod, found.executors_running) == ("report-x7k2p" if driver else None, 1)
 
 
-UNSCHEDULABLE = {
-    "phase": "Pending",
-    "conditions": [
-        {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 had untolerated taints"}
-    ],
-}
-UNPULLED = {
-    "phase": "Pending",
-    "conditions": [{"type": "PodScheduled", "status": "True"}],
-    "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}],
-}
+UNSCHEDULABLE = {"phase": "Pending", "conditions": [
+    {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 had untolerated taints"}]}
+UNPULLED = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
+            "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
 WHY = "Unschedulable: 0/3 nodes are available: 3 had untolerated taints"
 
 

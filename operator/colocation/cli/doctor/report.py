@@ -132,7 +132,7 @@ def collect(found: Iterator[Source]) -> dict[str, bytes]:
             text = f"not collected: {api_message(error)}\n"
         except CommandFailed as error:
             text = f"not collected: {error.message}\n"
-        content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left) :] if left else b"not collected: too much\n"
+        content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left):] if left else b"not collected: too much\n"
         files[source.name] = content
         left = max(0, left - len(content))
     listing = "".join(f"{name}: {counted(len(content), 'byte')}\n" for name, content in files.items())

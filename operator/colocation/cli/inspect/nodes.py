@@ -181,7 +181,9 @@ def wait_until_empty(
         raise CommandFailed(f"{said_by(error)}; {advice}") from error
 
 
-def _wait(look: Callable[[], Remaining], node: str, timeout_seconds: float | None, clock: Clock, say: Say) -> None:
+def _wait(
+    look: Callable[[], Remaining], node: str, timeout_seconds: float | None, clock: Clock, say: Say
+) -> None:
     begun, first, unanswered = clock.now(), None, 0
     while True:
         try:
@@ -259,15 +261,8 @@ def _row(node: Node, replicas: int) -> list[object]:
         reason, message = node.disk_reason, node.disk_message
     reason = f"{reason}: {message}" if message else reason
     return [
-        node.name,
-        node.ready,
-        node.drain,
-        node.zone,
-        f"{node.weight:g}",
-        replicas,
-        size(node.free_bytes),
-        size(node.capacity_bytes),
-        reason,
+        node.name, node.ready, node.drain, node.zone, f"{node.weight:g}", replicas, size(node.free_bytes),
+        size(node.capacity_bytes), reason,
     ]
 
 

@@ -128,15 +128,8 @@ def _group_row(item: Json, freshness: Freshness) -> list[object]:
     elif not freshness.is_current:
         stable, reason = UNKNOWN, Reason.OPERATOR_SILENT
     return [
-        item["metadata"]["name"],
-        spec.get("buckets"),
-        spec.get("replicas"),
-        ",".join(spec.get("bucketKey") or ()),
-        status.table_count or 0,
-        stable,
-        reason,
-        len(status.nodes),
-        active,
+        item["metadata"]["name"], spec.get("buckets"), spec.get("replicas"), ",".join(spec.get("bucketKey") or ()),
+        status.table_count or 0, stable, reason, len(status.nodes), active,
     ]
 
 
@@ -242,12 +235,8 @@ def _table_row(item: Json) -> list[object]:
     if loaded:
         counts = [loaded.id, loaded.partitions, loaded.files, loaded.rows, size(loaded.bytes)]
     return [
-        item["metadata"]["name"],
-        spec.get("colocateWith"),
-        Reason.INVALID_STATUS if error else status.accepted,
-        ",".join(spec.get("bucketedBy") or ()),
-        ",".join(spec.get("partitionedBy") or ()),
-        *counts,
+        item["metadata"]["name"], spec.get("colocateWith"), Reason.INVALID_STATUS if error else status.accepted,
+        ",".join(spec.get("bucketedBy") or ()), ",".join(spec.get("partitionedBy") or ()), *counts,
     ]
 
 

@@ -112,8 +112,7 @@ request_options = bundle(
         "--group", default=None, help="Run on the nodes of this group; default: that of the statement's tables."
     ),
     click.option(
-        "--explain",
-        is_flag=True,
+        "--explain", is_flag=True,
         help="Also print the executed plan, with `colocate: true|false, reason: …` per join, group-by and window.",
     ),
 )
@@ -125,15 +124,12 @@ request_options = bundle(
 @run_options
 @cluster_options
 @click.option(
-    "-o",
-    "--output",
-    "--format",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
+    "-o", "--output", "--format", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
     help="Output format.",
 )
-def sql(request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: RowsFormat) -> None:
+def sql(
+    request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: RowsFormat
+) -> None:
     """Run a SQL statement in the cluster; print its rows.
 
     STATEMENT runs as a Spark application on the nodes of the namespace's tables. Write TABLE for a table of the
@@ -142,7 +138,7 @@ def sql(request: dict[str, Any], job: JobOptions, options: RunOptions, target: T
     all rows, it deletes the application.
     """
     if not request["statement"].strip():
-        raise click.UsageError('STATEMENT is empty; give one statement, e.g. "SELECT count(*) FROM orders"')
+        raise click.UsageError("STATEMENT is empty; give one statement, e.g. \"SELECT count(*) FROM orders\"")
     if not options.wait:
         raise click.UsageError("sql waits for its rows, so it takes no --no-wait; use `colocation submit --no-wait`")
     cluster = target.open()
@@ -247,7 +243,8 @@ def render_explanation(result: Mapping[str, Any]) -> str:
     heads = [(f"{join['join']} {join['type']}", join) for join in result["joins"]]
     heads += [(item["operator"], item) for item in (*result.get("aggregates", ()), *result.get("windows", ()))]
     lines = [
-        f"{head} of {', '.join(item['tables'])}: " + str(Decision(colocated=item["colocate"], reason=item["reason"]))
+        f"{head} of {', '.join(item['tables'])}: "
+        + str(Decision(colocated=item["colocate"], reason=item["reason"]))
         for head, item in heads
     ]
     return "\n".join(lines) or "no join"

@@ -42,10 +42,7 @@ def _checked_partitions(
 
 
 partition_option = click.option(
-    "--partition",
-    "partitions",
-    multiple=True,
-    metavar="COLUMN=VALUE[/…]",
+    "--partition", "partitions", multiple=True, metavar="COLUMN=VALUE[/…]",
     callback=_checked_partitions,
     help="Partition as its folder is named, e.g. dt=2024-01-01/zone=a. Some of the columns are enough; repeatable.",
 )
@@ -175,32 +172,19 @@ request_options = bundle(
     _request,
     click.option("--from", "path", default=None, help="Path to read, as Spark writes it, e.g. s3a://lake/orders."),
     click.option(
-        "--format",
-        "data_format",
-        default="parquet",
-        show_default=True,
+        "--format", "data_format", default="parquet", show_default=True,
         help="Format of the input: parquet, csv, json, or any other that Spark has, e.g. orc, text, jdbc.",
     ),
     click.option(
-        "--option",
-        "options",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Option of the format, e.g. sep=;. Repeatable.",
+        "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the format, e.g. sep=;. Repeatable.",
     ),
     click.option("--select", default=None, help='Expressions to load instead of all columns: "*, year(day) as y".'),
     click.option(
-        "--mode",
-        type=click.Choice(get_args(LoadMode)),
-        default="append",
-        show_default=True,
+        "--mode", type=click.Choice(get_args(LoadMode)), default="append", show_default=True,
         help="Add the rows, replace the table, or replace the partitions that have rows in the input.",
     ),
     click.option(
-        "--idempotency-key",
-        "key",
-        default=None,
-        metavar="KEY",
+        "--idempotency-key", "key", default=None, metavar="KEY",
         help="The table takes one load per key: a repetition changes nothing.",
     ),
 )

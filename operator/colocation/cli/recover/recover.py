@@ -90,7 +90,9 @@ class Patience:
         return True
 
 
-def _dropped(cluster: Cluster, see: SeeGroups, table: str, patience: Patience) -> tuple[dict[str, Any], RecycledTable]:
+def _dropped(
+    cluster: Cluster, see: SeeGroups, table: str, patience: Patience
+) -> tuple[dict[str, Any], RecycledTable]:
     """The group that remembers the table, and what it remembers."""
     groups, gap = see()
     while _is_just_dropped(cluster, table, groups):

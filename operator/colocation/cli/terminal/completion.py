@@ -6,7 +6,7 @@ from click.shell_completion import get_completion_class
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_COLOCATION_COMPLETE"
 INSTALL = {
-    "bash": "echo 'source <(colocation completion bash)' >> ~/.bashrc",
+    "bash": 'echo \'source <(colocation completion bash)\' >> ~/.bashrc',
     "zsh": "echo 'source <(colocation completion zsh)' >> ~/.zshrc",
     "fish": "colocation completion fish > ~/.config/fish/completions/colocation.fish",
 }

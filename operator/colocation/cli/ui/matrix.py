@@ -43,16 +43,7 @@ def _because(reason: str | None, message: str) -> str:
 
 
 State = Literal[
-    "complete",
-    "partial",
-    "corrupt",
-    "missing",
-    "down",
-    "copying",
-    "failed",
-    "planned",
-    "proposed",
-    "surplus",
+    "complete", "partial", "corrupt", "missing", "down", "copying", "failed", "planned", "proposed", "surplus",
     "unknown",
 ]
 HELD: dict[str, tuple[State, str]] = {

@@ -163,7 +163,9 @@ class _Handler(BaseHTTPRequestHandler):
 @cluster_options
 @operator_namespace_option
 @output_option
-def ui(port: int, no_browser: bool, everywhere: bool, target: Target, operator_namespace: str, output: Format) -> None:
+def ui(
+    port: int, no_browser: bool, everywhere: bool, target: Target, operator_namespace: str, output: Format
+) -> None:
     """Show groups, nodes and tables live in the browser.
 
     The page runs on this machine with your own rights, changes nothing, and listens on 127.0.0.1 only. Anyone who has

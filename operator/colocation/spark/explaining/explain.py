@@ -10,7 +10,6 @@ from .verdicts import GroupingReport, JoinReport, report_aggregates, report_join
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
 @dataclass(frozen=True)
 class ReadMetrics:
     """Bytes and files read through ``coloc://``. A file that was read from both places counts in both."""

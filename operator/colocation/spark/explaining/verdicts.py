@@ -38,6 +38,7 @@ class KnownTable:
     bucketed_by: tuple[str, ...]
 
 
+
 @dataclass(frozen=True)
 class _Origin:
     """The column of a scan that a key is. ``scan`` tells two scans of one table from each other."""
@@ -71,7 +72,11 @@ def why_not_together(inputs: Sequence[PlanNode], keys: Sequence[Keys], what: str
     """
     paths = [node for child in inputs for node in child.partitioned_by()]
     if any(node.redistributes for node in paths):
-        return obstacle(inputs, keys, what) or _unused_buckets(_leaves(inputs)) or f"{REDISTRIBUTED}{_cause(inputs)}"
+        return (
+            obstacle(inputs, keys, what)
+            or _unused_buckets(_leaves(inputs))
+            or f"{REDISTRIBUTED}{_cause(inputs)}"
+        )
     leaves = [node for node in paths if not node.children]
     return _foreign_rows(leaves) or _different_groups(leaves) or _unused_buckets(leaves)
 
@@ -261,7 +266,9 @@ def report_joins(plan: PlanNode) -> list[JoinReport]:
 
 def report_aggregates(plan: PlanNode) -> list[GroupingReport]:
     """All group-bys and DISTINCTs, outermost first; an aggregate without GROUP BY has nothing to bring together."""
-    return [_grouping_report(node, grouping) for node, grouping in _groupings(plan, "aggregate") if grouping.keys]
+    return [
+        _grouping_report(node, grouping) for node, grouping in _groupings(plan, "aggregate") if grouping.keys
+    ]
 
 
 def report_windows(plan: PlanNode) -> list[GroupingReport]:

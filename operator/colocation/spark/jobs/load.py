@@ -47,14 +47,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = job_parser("load.py", "Load rows into a ColocatedTable.")
     parser.add_argument("--from", dest="path", default=None, help="path or URL that Spark can read")
     parser.add_argument("--format", default="parquet", help="parquet, csv, json or any other format of Spark")
-    parser.add_argument(
-        "--option",
-        type=_option,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="option of the format; repeatable",
-    )
+    parser.add_argument("--option", type=_option, action="append", default=[], metavar="KEY=VALUE",
+                        help="option of the format; repeatable")
     parser.add_argument("--select", nargs="+", default=["*"], help="Spark SQL expressions, default: *")
     parser.add_argument("--mode", choices=MODES, default="append", help="default: %(default)s")
     parser.add_argument("--idempotency-key", default="", help="the table takes one load of this key")
@@ -194,7 +188,7 @@ def base_path(path: str) -> tuple[str, set[str]]:
     parts = path.rstrip("/").split("/")
     places = [place for place, part in enumerate(parts) if part.find("=") > 0]
     columns = {unescape(parts[place].partition("=")[0]).lower() for place in places}
-    return "/".join(parts[: places[0]] if places else parts), columns
+    return "/".join(parts[:places[0]] if places else parts), columns
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -24,14 +24,8 @@ def job_parser(program: str, description: str) -> argparse.ArgumentParser:
 def add_partition_argument(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """``--partition dt=2024-01-01/region=eu``, repeatable, as a list of values by column."""
     parser.add_argument(
-        "--partition",
-        dest="partitions",
-        type=_partition,
-        action="append",
-        default=[],
-        required=required,
-        metavar="COLUMN=VALUE[/…]",
-        help="as its folder is named; some of the columns are enough; repeatable",
+        "--partition", dest="partitions", type=_partition, action="append", default=[], required=required,
+        metavar="COLUMN=VALUE[/…]", help="as its folder is named; some of the columns are enough; repeatable",
     )
 
 

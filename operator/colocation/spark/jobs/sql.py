@@ -95,7 +95,7 @@ def answer(spark: SparkSession, statement: str, *, with_plan: bool) -> Statement
     """The result of the statement, or of its explanation."""
     explained = EXPLAIN.match(statement)
     if explained:
-        return explain_statement(spark, statement[explained.end() :])
+        return explain_statement(spark, statement[explained.end():])
     return run_statement(spark, statement, with_plan=with_plan)
 
 

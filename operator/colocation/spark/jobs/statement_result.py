@@ -54,9 +54,9 @@ def as_text(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(as_text(kind.keyType), as_text(kind.valueType), kind.valueContainsNull)
     if isinstance(kind, StructType):
-        return StructType(
-            [StructField(field.name, as_text(field.dataType), field.nullable, field.metadata) for field in kind.fields]
-        )
+        return StructType([
+            StructField(field.name, as_text(field.dataType), field.nullable, field.metadata) for field in kind.fields
+        ])
     return kind
 
 

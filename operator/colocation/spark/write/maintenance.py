@@ -70,7 +70,7 @@ def _time_text(time: datetime.datetime) -> str:
     text = time.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")
     fraction = f".{time.microsecond:06}".rstrip("0").rstrip(".")
     offset = time.utcoffset()
-    zone = "" if offset is None else "Z" if not offset else time.isoformat(timespec="seconds")[len(text) :]
+    zone = "" if offset is None else "Z" if not offset else time.isoformat(timespec="seconds")[len(text):]
     return text + fraction + zone
 
 

@@ -24,23 +24,14 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzcGFyayJ9.c2lnbmF0dXJl"
         pytest.param("key AKIAIOSFODNN7EXAMPLE", "key REDACTED", id="AWS key"),
         pytest.param("jdbc://etl:hunter2@db/shop", "jdbc://etl:REDACTED@db/shop", id="URL"),
         pytest.param("fs.s3a.secret=abc, next", "fs.s3a.secret=REDACTED, next", id="setting"),
-        pytest.param(
-            "--conf spark.hadoop.fs.s3a.secret.key=abc x",
-            "--conf spark.hadoop.fs.s3a.secret.key=REDACTED x",
-            id="S3A's key",
-        ),
-        pytest.param(
-            "fs.azure.account.key.a.dfs.core.windows.net=ab+c/d==",
-            "fs.azure.account.key.a.dfs.core.windows.net=REDACTED",
-            id="Azure's key",
-        ),
+        pytest.param("--conf spark.hadoop.fs.s3a.secret.key=abc x", "--conf spark.hadoop.fs.s3a.secret.key=REDACTED x",
+                     id="S3A's key"),
+        pytest.param("fs.azure.account.key.a.dfs.core.windows.net=ab+c/d==",
+                     "fs.azure.account.key.a.dfs.core.windows.net=REDACTED", id="Azure's key"),
         pytest.param("AWS_SESSION_TOKEN=ab/c", "AWS_SESSION_TOKEN=REDACTED", id="variable"),
         pytest.param("Authorization: Basic dXNlcjpodW50ZXI=", "Authorization: Basic REDACTED", id="basic"),
-        pytest.param(
-            "GET /b/k?X-Amz-Signature=0af1&X-Amz-Date=2",
-            "GET /b/k?X-Amz-Signature=REDACTED&X-Amz-Date=2",
-            id="presigned URL",
-        ),
+        pytest.param("GET /b/k?X-Amz-Signature=0af1&X-Amz-Date=2", "GET /b/k?X-Amz-Signature=REDACTED&X-Amz-Date=2",
+                     id="presigned URL"),
         pytest.param("https://a.blob/x?sv=1&sig=ab%2B&se=2", "https://a.blob/x?sv=1&sig=REDACTED&se=2", id="SAS"),
         pytest.param("tokenFile=/var/run/x secretName: lake", "tokenFile=/var/run/x secretName: lake", id="names"),
         pytest.param('{"password": "hunter2"}', '{"password": "REDACTED"}', id="JSON"),
@@ -67,8 +58,7 @@ def test_credentials_in_objects() -> None:
     assert redact_object(pod) == {
         "metadata": {"name": "p", "annotations": {"colocation.dev/drain": "x"}},
         "spec": {"containers": [{"env": [{"name": "A", "value": "REDACTED"}, {"name": "B", "valueFrom": reference}]}]},
-        "clientToken": "REDACTED",
-        "secretName": "lake",
+        "clientToken": "REDACTED", "secretName": "lake",
     }
 
 

@@ -203,7 +203,9 @@ RESTARTING = ApiException(status=503, reason="restarting")
 
 
 @pytest.mark.parametrize("error", [NO_ANSWER, RESTARTING, ProtocolError("reset")])
-def test_a_drain_outlives_a_restart(run: Run, cluster: FakeCluster, draining_node: Any, error: Exception) -> None:
+def test_a_drain_outlives_a_restart(
+    run: Run, cluster: FakeCluster, draining_node: Any, error: Exception
+) -> None:
     """Of the API server or the operator, for a minute."""
     draining_node(iter([snapshot(2), *[error] * 30, snapshot(1), *[error] * 30, snapshot(0)]))
     done = run("drain", "node-1", "--wait")
@@ -239,7 +241,9 @@ def test_a_drain_that_cannot_be_watched_goes_on(
     assert nodes.CLOCK.now() == seconds
 
 
-def test_nodes_count_replicas_of_groups_that_are_left_out(run: Run, cluster: FakeCluster, draining_node: Any) -> None:
+def test_nodes_count_replicas_of_groups_that_are_left_out(
+    run: Run, cluster: FakeCluster, draining_node: Any
+) -> None:
     """And names groups of which nothing moves; without the right to list groups it warns that they are not counted."""
     cluster.groups().append(left_out())
     draining_node(forever(snapshot(1)))

@@ -304,11 +304,8 @@ def test_load_shows_where_copies_are_meanwhile(run: Run, cluster: FakeCluster, k
 def test_load_builds_on_an_application(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """--application gives volumes and sizes; --image overrides its image."""
     created = kubeflow(result=LOADED)
-    base = {
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "spec": {"image": "old", "executor": {"instances": 9}},
-    }
+    base = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+            "spec": {"image": "old", "executor": {"instances": 9}}}
     done = run("load", "orders", "--from", "x", "--application", "-", "--image", "new", stdin=yaml.safe_dump(base))
     assert done.exit_code == 0
     (application,) = created.objects.values()
@@ -415,3 +412,5 @@ def test_a_table_with_a_spoiled_status_is_loaded_again(run: Run, cluster: FakeCl
     assert run("load", "orders", "--from", "x", "--mode", "overwrite").exit_code == 0
     (application,) = created.objects.values()
     assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
+
+

@@ -368,7 +368,9 @@ def test_sql_next_to_the_only_group_of_a_single_table(run: Run, cluster: FakeClu
     assert run("sql", "select 1").exit_code == 0
 
 
-def test_sql_is_not_hindered_by_a_table_that_cannot_be_read(run: Run, cluster: FakeCluster, driver: Driver) -> None:
+def test_sql_is_not_hindered_by_a_table_that_cannot_be_read(
+    run: Run, cluster: FakeCluster, driver: Driver
+) -> None:
     """Its status, or its spec of a newer version, is that table's fault alone."""
     driver(ROWS)
     cluster.tables().append({**table_object("bad"), "status": {"group": 7}})

@@ -61,7 +61,9 @@ class Nodes:
         tables = [one["metadata"] for one in self.made if one["kind"] == "ColocatedTable"]
         return {one["name"]: one["annotations"]["colocation.dev/adopts"] for one in tables}
 
-    def hold(self, *folders: TableFolder, tables: tuple[NamedTable, ...] = (), etcd_restored: bool = False) -> None:
+    def hold(
+        self, *folders: TableFolder, tables: tuple[NamedTable, ...] = (), etcd_restored: bool = False
+    ) -> None:
         """Until their tables are created."""
         self.see = lambda: Folders(
             folders=tuple(one for one in folders if self.adopted.get(one.table) != one.uid_digits),
