@@ -57,13 +57,13 @@ final class FileIndexes {
   /** A listing that knows its catalog. */
   static final class OfCatalog extends InMemoryFileIndex {
     private final Supplier<NewestTables> newest;
-    private final Configuration configuration;
+    private final FilesByKey byKey;
 
     private OfCatalog(SparkSession session, Key key, Supplier<NewestTables> newest) {
       super(session, FilesRelation.sequence(List.of(new Path(key.location()))), FilesRelation.scalaMap(key.options()),
           Option.apply(key.schema()), NoopCache$.MODULE$, Option.empty(), Option.empty());
       this.newest = newest;
-      configuration = TableLoader.configuration(key.options());
+      byKey = new FilesByKey(new Path(key.location()), TableLoader.configuration(key.options()));
     }
 
     Supplier<NewestTables> newest() {
@@ -72,7 +72,7 @@ final class FileIndexes {
 
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> ofPartitions, Seq<Expression> ofRows) {
-      return FilesByKey.of(super.listFiles(ofPartitions, ofRows), ofRows, configuration);
+      return byKey.chosen(super.listFiles(ofPartitions, ofRows), ofRows);
     }
   }
 
@@ -93,7 +93,7 @@ final class FileIndexes {
   static final class ListedFiles extends PartitioningAwareFileIndex {
     private final Path root;
     private final List<FileStatus> files;
-    private final Configuration configuration;
+    private final FilesByKey byKey;
     private PartitionSpec partitions;
 
     /**
@@ -106,12 +106,12 @@ final class FileIndexes {
       super(session, FilesRelation.scalaMap(Map.of()), Option.apply(schema), NoopCache$.MODULE$);
       this.root = root;
       this.files = files;
-      this.configuration = configuration;
+      byKey = new FilesByKey(root, configuration);
     }
 
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> ofPartitions, Seq<Expression> ofRows) {
-      return FilesByKey.of(super.listFiles(ofPartitions, ofRows), ofRows, configuration);
+      return byKey.chosen(super.listFiles(ofPartitions, ofRows), ofRows);
     }
 
     @Override

@@ -5,12 +5,14 @@ import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.Settings;
+import dev.colocation.spark.write.FileKeys;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.function.IntPredicate;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
@@ -30,8 +32,6 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.StringType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -40,12 +40,17 @@ import scala.jdk.javaapi.CollectionConverters;
  * in the manifest.
  */
 final class FilesByKey {
+  private final Path root;
   private final Settings settings;
-  private final List<Expression> conditions;
 
-  private FilesByKey(Settings settings, List<Expression> conditions) {
-    this.settings = settings;
-    this.conditions = conditions;
+  /**
+   * For the files of a snapshot.
+   *
+   * @param root of all of them
+   */
+  FilesByKey(Path root, Configuration configuration) {
+    this.root = root;
+    settings = new Settings(configuration);
   }
 
   /**
@@ -53,35 +58,44 @@ final class FilesByKey {
    *
    * @param conditions all of which a row fulfils; columns have their names in files
    */
-  static Seq<PartitionDirectory> of(Seq<PartitionDirectory> listed, Seq<Expression> conditions, Configuration configuration) {
-    FilesByKey files = new FilesByKey(new Settings(configuration), CollectionConverters.asJava(conditions));
-    return files.conditions.isEmpty() ? listed
-        : FilesRelation.sequence(CollectionConverters.asJava(listed).stream().map(files::chosen).toList());
+  Seq<PartitionDirectory> chosen(Seq<PartitionDirectory> listed, Seq<Expression> conditions) {
+    if (conditions.isEmpty()) {
+      return listed;
+    }
+    String column = sortColumn();
+    // Almost no file has NULL keys only, and Spark adds this condition to every join.
+    List<Expression> onColumn = CollectionConverters.asJava(conditions).stream()
+        .filter(condition -> !(condition instanceof IsNotNull))
+        .filter(condition -> condition.references().exists(found -> found.name().equalsIgnoreCase(column))).toList();
+    return onColumn.isEmpty() ? listed : FilesRelation.sequence(CollectionConverters.asJava(listed).stream()
+        .map(folder -> folder.copy(folder.values(), FilesRelation.sequence(CollectionConverters.asJava(folder.files()).stream()
+            .filter(file -> mayHold(file, column, onColumn)).toList())))
+        .toList());
   }
 
-  private PartitionDirectory chosen(PartitionDirectory folder) {
-    List<FileStatusWithMetadata> files = CollectionConverters.asJava(folder.files());
-    return folder.copy(folder.values(), FilesRelation.sequence(files.stream().filter(this::mayHold).toList()));
-  }
-
-  private boolean mayHold(FileStatusWithMetadata file) {
+  /** By which files are sorted first; empty when there is none. */
+  private String sortColumn() {
     try {
-      ColocPath path = ColocPath.parse(file.getPath());
-      Manifest.File found = ManifestStore.file(path, settings);
-      if (found == null || found.keys().columns() == 0) {
-        return true;
-      }
-      Manifest manifest = ManifestStore.get(path, settings);
-      String column = manifest.sortedBy().stream()
-          .filter(name -> manifest.partitionedBy().stream().noneMatch(name::equalsIgnoreCase)).findFirst().orElseThrow();
-      return conditions.stream().allMatch(condition -> mayBeTrue(condition, column, found.keys()));
+      Manifest manifest = ManifestStore.get(ColocPath.parse(root), settings);
+      return manifest.sortedBy().stream()
+          .filter(name -> manifest.partitionedBy().stream().noneMatch(name::equalsIgnoreCase)).findFirst().orElse("");
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  private boolean mayHold(FileStatusWithMetadata file, String column, List<Expression> conditions) {
+    try {
+      Manifest.File found = ManifestStore.file(ColocPath.parse(file.getPath()), settings);
+      return found == null || found.keys().columns() == 0
+          || conditions.stream().allMatch(condition -> mayBeTrue(condition, column, found.keys()));
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
   }
 
   /** Whether a condition can be true for a key of the file; true for what is not understood. */
-  static boolean mayBeTrue(Expression condition, String column, KeyRange keys) {
+  private static boolean mayBeTrue(Expression condition, String column, KeyRange keys) {
     Object low = keys.first().get(0);
     Object high = keys.last().get(0);
     if (condition instanceof And and) {
@@ -92,9 +106,6 @@ final class FilesByKey {
     }
     if (condition instanceof IsNull is) {
       return !isColumn(is.child(), column) || low == null;
-    }
-    if (condition instanceof IsNotNull is) {
-      return !isColumn(is.child(), column) || high != null;
     }
     if (condition instanceof In in && isColumn(in.value(), column)) {
       return in(CollectionConverters.asJava(in.list()).stream().map(FilesByKey::literal), in.value().dataType(), low, high);
@@ -109,8 +120,12 @@ final class FilesByKey {
   private static boolean in(Stream<Literal> values, DataType type, Object low, Object high) {
     return values.anyMatch(value -> {
       Object key = key(value, type);
-      return key == null || KeyRange.compare(low, key) <= 0 && KeyRange.compare(key, high) <= 0;
+      return key == null || isWithin(low, key, high);
     });
+  }
+
+  private static boolean isWithin(Object low, Object key, Object high) {
+    return KeyRange.compare(low, key) <= 0 && KeyRange.compare(key, high) <= 0;
   }
 
   private static boolean mayBeTrue(BinaryComparison comparison, String column, Object low, Object high) {
@@ -120,10 +135,8 @@ final class FilesByKey {
     if (key == null) {
       return true;
     }
-    boolean isAbove = KeyRange.compare(key, high) > 0;
-    boolean isBelow = KeyRange.compare(low, key) > 0;
     if (comparison instanceof EqualTo || comparison instanceof EqualNullSafe) {
-      return !isAbove && !isBelow;
+      return isWithin(low, key, high);
     }
     IntPredicate less = comparison instanceof LessThan || comparison instanceof GreaterThan ? order -> order < 0 : order -> order <= 0;
     boolean isUpTo = isFlipped ? comparison instanceof GreaterThan || comparison instanceof GreaterThanOrEqual
@@ -139,16 +152,8 @@ final class FilesByKey {
     return expression instanceof Literal literal ? literal : null;
   }
 
-  /** A literal as manifests have it; null for NULL, and for what they do not have. */
+  /** A literal as keys have it; null for NULL, and for what they do not have. */
   private static Object key(Literal literal, DataType type) {
-    if (literal == null || literal.value() == null || !literal.dataType().equals(type)) {
-      return null;
-    }
-    Object value = literal.value();
-    if (value instanceof Decimal decimal) {
-      return decimal.precision() <= Decimal.MAX_LONG_DIGITS() ? (Object) decimal.toUnscaledLong() : null;
-    }
-    return value instanceof Number number && !(number instanceof Double || number instanceof Float) ? (Object) number.longValue()
-        : type instanceof StringType ? value.toString() : null;
+    return literal != null && literal.dataType().equals(type) && FileKeys.isKnown(type) ? FileKeys.key(literal.value()) : null;
   }
 }

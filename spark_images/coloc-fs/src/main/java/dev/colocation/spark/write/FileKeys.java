@@ -4,6 +4,7 @@ import dev.colocation.spark.fs.KeyRange;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.ByteType$;
 import org.apache.spark.sql.types.DataType;
@@ -18,7 +19,10 @@ import org.apache.spark.sql.types.TimestampNTZType$;
 import org.apache.spark.sql.types.TimestampType$;
 
 /** Makes the {@link KeyRange} of a file: whole numbers, days, microseconds and decimals without their point as they are, texts cut. */
-final class FileKeys {
+public final class FileKeys {
+  private static final Set<DataType> WHOLE_NUMBERS = Set.of(
+      ByteType$.MODULE$, ShortType$.MODULE$, IntegerType$.MODULE$, LongType$.MODULE$, DateType$.MODULE$, TimestampType$.MODULE$,
+      TimestampNTZType$.MODULE$);
   private static final int MOST_COLUMNS = 2;
   private static final int MOST_CHARACTERS = 32;
 
@@ -45,47 +49,34 @@ final class FileKeys {
     return KeyRange.of(keys.first, keys.last);
   }
 
-  /** Adds a column's values; whether the next column may follow, which it does not behind a text that was cut. */
-  private boolean add(InternalRow begin, InternalRow end, int column) {
-    DataType type = types.get(column);
-    if (type == StringType$.MODULE$) {
-      return addTexts(text(begin, column), text(end, column));
-    }
-    if (!isNumber(type)) {
-      return false;
-    }
-    first.add(begin.isNullAt(column) ? null : number(begin, column, type));
-    last.add(end.isNullAt(column) ? null : number(end, column, type));
-    return true;
-  }
-
-  private static boolean isNumber(DataType type) {
-    return type == ByteType$.MODULE$ || type == ShortType$.MODULE$ || isInt(type) || isLong(type)
+  /** Whether keys have columns of this type. */
+  public static boolean isKnown(DataType type) {
+    return WHOLE_NUMBERS.contains(type) || type == StringType$.MODULE$
         || type instanceof DecimalType decimal && decimal.precision() <= Decimal.MAX_LONG_DIGITS();
   }
 
-  private static boolean isInt(DataType type) {
-    return type == IntegerType$.MODULE$ || type == DateType$.MODULE$;
-  }
-
-  private static boolean isLong(DataType type) {
-    return type == LongType$.MODULE$ || type == TimestampType$.MODULE$ || type == TimestampNTZType$.MODULE$;
-  }
-
-  private static Long number(InternalRow row, int column, DataType type) {
-    if (type instanceof DecimalType decimal) {
-      return row.getDecimal(column, decimal.precision(), decimal.scale()).toUnscaledLong();
+  /** A value of Spark as keys have it, of a type that {@link #isKnown}: a {@code Long}, a {@code String}, or null. */
+  public static Object key(Object value) {
+    if (value instanceof Decimal decimal) {
+      return decimal.toUnscaledLong();
     }
-    if (isLong(type)) {
-      return row.getLong(column);
-    }
-    return isInt(type) ? Long.valueOf(row.getInt(column))
-        : Long.valueOf(type == ShortType$.MODULE$ ? row.getShort(column) : row.getByte(column));
+    return value instanceof Number number ? (Object) number.longValue() : value == null ? null : value.toString();
   }
 
-  private static String text(InternalRow row, int column) {
-    Object value = row.get(column, StringType$.MODULE$);
-    return value == null ? null : value.toString();
+  /** Adds a column's values; whether the next column may follow, which it does not behind a text that was cut. */
+  private boolean add(InternalRow begin, InternalRow end, int column) {
+    DataType type = types.get(column);
+    if (!isKnown(type)) {
+      return false;
+    }
+    Object low = key(begin.get(column, type));
+    Object high = key(end.get(column, type));
+    if (type == StringType$.MODULE$) {
+      return addTexts((String) low, (String) high);
+    }
+    first.add(low);
+    last.add(high);
+    return true;
   }
 
   private boolean addTexts(String begin, String end) {
