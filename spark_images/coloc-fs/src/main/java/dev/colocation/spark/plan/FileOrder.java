@@ -95,7 +95,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
       leading++;
     }
     List<AttributeReference> merged = List.copyOf(distinct.subList(leading, distinct.size()));
-    List<String> sortedBy = sortColumns(scan, partitions);
+    Settings settings = new Settings(scan.session().sessionState().newHadoopConfWithOptions(relation.options()));
+    List<String> sortedBy = sortColumns(scan, partitions, settings);
     List<String> inFile = merged.stream().map(FileOrder::name).filter(name -> !partitions.contains(name)).toList();
     if (inFile.size() > sortedBy.size() || !inFile.equals(sortedBy.subList(0, inFile.size()))) {
       return Optional.empty();
@@ -106,7 +107,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
     }
     List<Integer> positions =
         distinct.subList(0, leading).stream().map(column -> partitions.indexOf(name(column))).toList();
-    return withFiles(scan, new FileOrder(positions, merged, keyed, Map.of(), 1));
+    return withFiles(scan, new FileOrder(positions, merged, keyed, Map.of(), 1), settings);
   }
 
   /** The same for rows that only have to be sorted by these columns, whichever of them comes first. */
@@ -121,7 +122,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
   }
 
   /** The order with what is known of the scan's files; empty when too many would have to be merged. */
-  private static Optional<FileOrder> withFiles(FileSourceScanExec scan, FileOrder order) {
+  private static Optional<FileOrder> withFiles(FileSourceScanExec scan, FileOrder order, Settings settings) {
     if (order.merged.isEmpty()) {
       return Optional.of(order);
     }
@@ -137,7 +138,6 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
       sets.computeIfAbsent(key, absent -> new ArrayList<>()).add(file);
     }
     sets.values().removeIf(files -> files.size() == 1);
-    Settings settings = settings(scan);
     Map<String, KeyRange> keys = new HashMap<>();
     sets.values().forEach(files -> files.forEach(file -> keys.put(path(file), keys(file, settings))));
     FileOrder known = new FileOrder(order.leading, order.merged, order.keyed, keys, 1);
@@ -170,10 +170,10 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
   }
 
   /** What manifest and registered table agree on: the one knows how files were written, the other how columns are called. */
-  private static List<String> sortColumns(FileSourceScanExec scan, List<String> partitions) {
+  private static List<String> sortColumns(FileSourceScanExec scan, List<String> partitions, Settings settings) {
     List<String> registered = lowerCase(
         CollectionConverters.asJava(scan.relation().bucketSpec().get().sortColumnNames()), partitions);
-    Manifest manifest = manifest(scan);
+    Manifest manifest = manifest(scan, settings);
     if (manifest == Manifest.EMPTY) {
       return registered;
     }
@@ -185,13 +185,9 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
     return written.subList(0, common);
   }
 
-  private static Settings settings(FileSourceScanExec scan) {
-    return new Settings(scan.session().sessionState().newHadoopConfWithOptions(scan.relation().options()));
-  }
-
-  private static Manifest manifest(FileSourceScanExec scan) {
+  private static Manifest manifest(FileSourceScanExec scan, Settings settings) {
     try {
-      return ManifestStore.get(ColocPath.parse(scan.relation().location().rootPaths().head()), settings(scan));
+      return ManifestStore.get(ColocPath.parse(scan.relation().location().rootPaths().head()), settings);
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,15 +58,12 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
 
     /** The files to merge: from the first one that is small or overlaps another, in the order of keys, up to the last one. */
     private List<DataFile> crowded(List<DataFile> tablet) {
-      boolean isCrowded = sorted.chains(tablet).size() > mostFiles || tablet.stream().filter(this::isSmall).count() > mostFiles;
-      List<List<DataFile>> groups = new ArrayList<>(sorted.groups(tablet));
-      while (isCrowded && !groups.isEmpty() && stays(groups.get(0))) {
-        groups.remove(0);
+      if (sorted.chains(tablet).size() <= mostFiles && tablet.stream().filter(this::isSmall).count() <= mostFiles) {
+        return List.of();
       }
-      while (isCrowded && !groups.isEmpty() && stays(groups.get(groups.size() - 1))) {
-        groups.remove(groups.size() - 1);
-      }
-      return isCrowded ? groups.stream().flatMap(List::stream).toList() : List.of();
+      List<List<DataFile>> groups = sorted.groups(tablet);
+      int[] taken = IntStream.range(0, groups.size()).filter(place -> !stays(groups.get(place))).toArray();
+      return groups.subList(taken[0], taken[taken.length - 1] + 1).stream().flatMap(List::stream).toList();
     }
 
     private boolean stays(List<DataFile> group) {
