@@ -1,12 +1,12 @@
 """Results that stay in their group: rows in the target's buckets are written without a shuffle, or a sort."""
 
 import re
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.cluster_tables import CATALOG, make_table
+from tests.spark.executions import executions
 
 pytestmark = pytest.mark.spark
 
@@ -34,17 +34,10 @@ def nodes(plan: str) -> dict[str, int]:
 
 
 def executed(session: SparkSession, statement: str) -> list[dict[str, int]]:
-    """The nodes of each query that a statement runs, by their ids: Spark keeps the last 1,000 executions only."""
-    store = session._jsparkSession.sharedState().statusStore()
-
-    def executions() -> dict[int, Any]:
-        session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-        found = store.executionsList()
-        return {found.apply(place).executionId(): found.apply(place) for place in range(found.size())}
-
-    before = max(executions())
+    """The nodes of each query that a statement runs."""
+    before = max(executions(session))
     session.sql(statement)
-    plans = [execution.physicalPlanDescription() for number, execution in executions().items() if number > before]
+    plans = [one.physicalPlanDescription() for number, one in executions(session).items() if number > before]
     assert any("AppendData" in plan for plan in plans)
     return [nodes(re.split("Initial Plan|\n\n", plan)[0]) for plan in plans]
 

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
+from tests.spark.executions import executions
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -84,9 +85,7 @@ def test_large_buckets_are_compacted_once(session: SparkSession, tables: Cluster
 
 def write_plan(session: SparkSession) -> str:
     """The plan that the last write has executed."""
-    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    executions = session._jsparkSession.sharedState().statusStore().executionsList()
-    plans = (executions.apply(index).physicalPlanDescription() for index in reversed(range(executions.size())))
+    plans = (one.physicalPlanDescription() for one in reversed(executions(session).values()))
     return next(plan for plan in plans if "AppendData" in plan).split("== Initial Plan ==")[0]
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from colocation.spark import drop_partitions, explain_json
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP
+from tests.spark.executions import executions
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -459,11 +460,8 @@ def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
     """Spark's UI shows what a write has done."""
     table = make_table(session, f"{IN}.measured")
     rows(session, {key: key for key in range(9)}).writeTo(table).append()
-    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    store = session._jsparkSession.sharedState().statusStore()
-    executions = store.executionsList()
-    last = executions.apply(executions.size() - 1)
-    values = store.executionMetrics(last.executionId())
+    last = list(executions(session).values())[-1]
+    values = session._jsparkSession.sharedState().statusStore().executionMetrics(last.executionId())
     metrics = [last.metrics().apply(index) for index in range(last.metrics().size())]
     assert {metric.name() for metric in metrics} >= {"replicas missing", "seconds sending"}
     files = [metric.accumulatorId() for metric in metrics if metric.name() == "files written"]
