@@ -7,6 +7,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -91,17 +92,20 @@ def colocation(installation: Installation, *arguments: str) -> subprocess.Comple
 
 def files_of(installation: Installation, name: str) -> dict[str, dict[str, str]]:
     """Node -> path -> digest of the live table's data files."""
+    return {
+        node: {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+        for node, (folder, files) in paths_of(installation, name).items()
+    }
+
+
+def paths_of(installation: Installation, name: str) -> dict[str, tuple[Path, list[Path]]]:
+    """Node -> the live table's folder and its data files, which an agent may remove at any time; nodes without any are
+    left out.
+    """
     uid = installation.read("ct", name, SHOP)["metadata"]["uid"]
-    found = {}
-    for node in installation.nodes:
-        folder = installation.data_root(node) / SHOP / table_directory(name, uid)
-        files = {
-            str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in folder.glob("data/**/*.parquet")
-        }
-        if files:
-            found[node] = files
-    return found
+    folders = {node: installation.data_root(node) / SHOP / table_directory(name, uid) for node in installation.nodes}
+    found = {node: (folder, list(folder.glob("data/**/*.parquet"))) for node, folder in folders.items()}
+    return {node: (folder, files) for node, (folder, files) in found.items() if files}
 
 
 def run_clones(installation: Installation) -> None:
@@ -128,7 +132,7 @@ def test_table_moves_once_all_its_files_are_there(installation: Installation) ->
         return status_of(installation, "ct", "orders")["group"] == "stock"
 
     until(moved)
-    until(lambda: set(files_of(installation, "orders")) == {"node-2", "node-3"})
+    until(lambda: set(paths_of(installation, "orders")) == {"node-2", "node-3"})
     after = files_of(installation, "orders")
     assert after["node-3"] == before["node-1"]
     assert files_of(installation, "customers") == others

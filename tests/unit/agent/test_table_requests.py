@@ -4,14 +4,13 @@ import gc
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from colocation.agentclient import AgentError, NotFound, StaleOrder, StaleTerm
 from colocation.model.agent import DeletionProof, InventoryRequest, Removed
 from colocation.storage import removal
-from colocation.storage.paths import TablePath
 from colocation.storage.table_inventory import TableInventory
 from tests.support.agent_caller import AgentCaller
 from tests.unit.storage.tables import damage, data_path, on_disk
@@ -108,14 +107,28 @@ def test_absent_tables_take_no_memory(loaded: AgentThread) -> None:
             target = f"/v1/tables/shop/orders-{number:08x}/damage"
             answer = loaded.raw_request("POST", target, {"Content-Length": str(len(body))}, body)
             assert answer.status == 200
-    until(lambda: not tables_in_memory("orders-000000"))
+    try:
+        until(lambda: not tables_in_memory("orders-000000"))
+    except AssertionError as error:
+        raise AssertionError(holders(tables_in_memory("orders-000000"))) from error
 
 
-def tables_in_memory(prefix: str) -> list[TablePath]:
+def tables_in_memory(prefix: str) -> list[TableInventory]:
     """Those whose folders' names begin so."""
     gc.collect()
-    known = [one.table for one in gc.get_objects() if isinstance(one, TableInventory)]
-    return [table for table in known if table.directory.startswith(prefix)]
+    known = [one for one in gc.get_objects() if isinstance(one, TableInventory)]
+    return [one for one in known if one.table.directory.startswith(prefix)]
+
+
+def holders(objects: Sequence[object]) -> str:
+    """What keeps them in memory, and what keeps that, some steps on."""
+    lines, seen = [f"{len(objects)} are in memory"], {id(objects)}
+    for step in range(6):
+        held_by = [one for one in gc.get_referrers(*objects) if id(one) not in seen and one is not objects]
+        seen.update(map(id, held_by))
+        lines.append(f"{step}: " + "; ".join(f"{type(one).__qualname__} {str(one)[:80]}" for one in held_by[:8]))
+        objects = held_by or objects
+    return "\n".join(lines)
 
 
 @pytest.fixture
