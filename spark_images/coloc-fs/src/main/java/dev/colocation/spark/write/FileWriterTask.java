@@ -24,7 +24,6 @@ import java.util.Map;
 import java.util.OptionalInt;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.apache.parquet.hadoop.ParquetWriter;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -99,27 +98,20 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private static final class OpenFile {
     private final int bucket;
     private final Map<String, String> partition;
-    private final LocalFile content;
-    private final ParquetWriter<InternalRow> writer;
+    private final RowFile file;
     private final RowOrder order;
     private long rows;
 
-    OpenFile(int bucket, Map<String, String> partition, FilePlan plan) throws IOException {
+    OpenFile(int bucket, Map<String, String> partition, FilePlan plan) {
       this.bucket = bucket;
       this.partition = partition;
-      content = LocalFile.create();
-      writer = plan.parquet().open(content);
+      file = new RowFile(plan);
       order = new RowOrder(plan.fields().sortKeys());
     }
 
     /** Whether it has as many bytes as a file should have. */
     boolean isFull(long fileBytes) {
-      return rows > 0 && rows % ROWS_BETWEEN_SIZES == 0 && writer.getDataSize() >= fileBytes;
-    }
-
-    /** Memory that it takes at most. */
-    long heldBytes() {
-      return MergeMemory.heldBytes(writer.getDataSize());
+      return rows > 0 && rows % ROWS_BETWEEN_SIZES == 0 && file.bytes() >= fileBytes;
     }
   }
 
@@ -144,11 +136,11 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       refuseOrder();
     }
     if (refusal == null) {
-      open.writer.write(dataOf.apply(row));
+      open.file.write(dataOf.apply(row));
       open.rows++;
       rows++;
       if (rows % ROWS_BETWEEN_REPORTS == 0) {
-        report(bytes + opened.values().stream().mapToLong(file -> file.writer.getDataSize()).sum());
+        report(bytes + opened.values().stream().mapToLong(one -> one.file.bytes()).sum());
         keepWithin(plan.openBytes());
       }
     }
@@ -201,14 +193,14 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   /** Closes the largest files until the others fit; their partitions go on in new ones. */
   private void keepWithin(long mostBytes) throws IOException {
-    while (opened.size() > 1 && opened.values().stream().mapToLong(OpenFile::heldBytes).sum() > mostBytes) {
+    while (opened.size() > 1 && opened.values().stream().mapToLong(one -> one.file.heldBytes()).sum() > mostBytes) {
       endLargest();
     }
   }
 
   private void endLargest() throws IOException {
     InternalRow largest = opened.entrySet().stream()
-        .max(Comparator.comparingLong(entry -> entry.getValue().heldBytes())).orElseThrow().getKey();
+        .max(Comparator.comparingLong(entry -> entry.getValue().file.heldBytes())).orElseThrow().getKey();
     end(opened.remove(largest));
     if (largest.equals(key)) {
       key = null;
@@ -267,19 +259,15 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   }
 
   /** Closes a file and starts to send it. */
-  private void end(OpenFile file) throws IOException {
-    try {
-      file.writer.close();
-    } catch (IOException | RuntimeException error) {
-      file.content.delete();
-      throw error;
-    }
+  private void end(OpenFile ended) throws IOException {
+    ended.file.close();
+    LocalFile content = ended.file.content();
     DataFile described = new DataFile(
-        path(file), file.bucket, file.partition, file.rows, file.content.bytes(), file.content.sha256(), file.order.keys());
+        path(ended), ended.bucket, ended.partition, ended.rows, content.bytes(), content.sha256(), ended.order.keys());
     files++;
     bytes += described.bytes();
     try {
-      sendQueue.add(described, file.content);
+      sendQueue.add(described, content);
     } catch (ReplicasMissing missing) {
       refusal = missing;
     }
@@ -324,7 +312,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   @Override
   public void abort() {
     // The writers are not closed, which would write their buffered rows for nothing.
-    opened.values().forEach(file -> file.content.delete());
+    opened.values().forEach(one -> one.file.content().delete());
     opened.clear();
   }
 

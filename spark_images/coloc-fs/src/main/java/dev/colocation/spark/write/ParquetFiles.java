@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
@@ -62,7 +63,12 @@ record ParquetFiles(Map<String, String> configuration, long fileBytes) implement
     }
   }
 
-  ParquetWriter<InternalRow> open(OutputFile file) throws IOException {
+  /**
+   * Opens a file.
+   *
+   * @param withoutDictionary columns that get none, by their names in files
+   */
+  ParquetWriter<InternalRow> open(OutputFile file, List<String> withoutDictionary) throws IOException {
     Configuration hadoop = new Configuration(false);
     configuration.forEach(hadoop::set);
     SQLConf rebasing = new SQLConf();
@@ -70,14 +76,16 @@ record ParquetFiles(Map<String, String> configuration, long fileBytes) implement
     return SQLConf.withExistingConf(rebasing, new AbstractFunction0<ParquetWriter<InternalRow>>() {
       @Override
       public ParquetWriter<InternalRow> apply() {
-        return build(file, hadoop);
+        return build(file, hadoop, withoutDictionary);
       }
     });
   }
 
-  private ParquetWriter<InternalRow> build(OutputFile file, Configuration hadoop) {
+  private ParquetWriter<InternalRow> build(OutputFile file, Configuration hadoop, List<String> withoutDictionary) {
+    Builder builder = new Builder(file);
+    withoutDictionary.forEach(column -> builder.withDictionaryEncoding(column, false));
     try {
-      return new Builder(file)
+      return builder
           .withConf(hadoop)
           .withCompressionCodec(CompressionCodecName.ZSTD)
           .withRowGroupSize(rowGroupBytes())
