@@ -9,6 +9,7 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
+import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
@@ -20,6 +21,9 @@ import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 
 /**
  * One snapshot of a table as one query reads it: the layout of its files, where they are stored, and whether Spark sees its buckets.
@@ -51,6 +55,12 @@ record LoadedTable(
    * copy. Rows would be missing although another replica has them.
    */
   private static final List<String> NEVER_SKIP = List.of("ignoreCorruptFiles", "ignoreMissingFiles");
+
+  /**
+   * Option by which Parquet compares a condition with the dictionaries of files, and leaves out those without a value that fulfils it:
+   * for it -0.0 is less than 0.0, for Spark they are equal. Statistics of files are right: they hold both zeros where they hold one.
+   */
+  private static final String DICTIONARY_FILTER = "parquet.filter.dictionary.enabled";
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -157,7 +167,14 @@ record LoadedTable(
     options.put(ReadSnapshot.OPTION, read().asOption());
     options.put(PaddedInFiles.OPTION, JSON.valueToTree(shape.padded()).toString());
     NEVER_SKIP.forEach(option -> options.put(option, "false"));
+    if (layout().columns().stream().anyMatch(column -> hasFractions(Types.parse(column.type())))) {
+      options.put(DICTIONARY_FILTER, "false");
+    }
     return options;
+  }
+
+  private static boolean hasFractions(DataType type) {
+    return type.existsRecursively(part -> part instanceof DoubleType || part instanceof FloatType);
   }
 
   private ReadSnapshot read() {
