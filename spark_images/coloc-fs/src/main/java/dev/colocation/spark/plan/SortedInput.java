@@ -90,11 +90,11 @@ final class SortedInput {
     return CollectionConverters.asJava(plan.expressions()).stream().allMatch(Expression::deterministic);
   }
 
-  /** Merged rows are views of their files' batches; a projection makes them rows as Spark's operators expect them. */
+  /** Rows that come one by one may be views of their files' batches; a projection makes them what Spark's operators expect. */
   private static SparkPlan scan(FileSourceScanExec scan, FileOrder order) {
     SortedBucketScanExec sorted = new SortedBucketScanExec(scan, order);
     List<NamedExpression> all = List.copyOf(CollectionConverters.asJava(scan.output()));
-    return order.merging() ? new ProjectExec(CollectionConverters.asScala(all).toSeq(), sorted) : sorted;
+    return sorted.supportsColumnar() ? sorted : new ProjectExec(CollectionConverters.asScala(all).toSeq(), sorted);
   }
 
   /** A join takes one row of its streamed side after the other, so that side's order is the join's, whatever it finds for a row. */
