@@ -24,6 +24,7 @@ _WRAPPERS = {
     "SortedBucketScanExec": "scan",
     "FractionKeysExec": "scan",
     "SortedAggregateExec": "plain",
+    "SortedWindowExec": "plain",
     "ReusedExchangeExec": "child",
     "ReusedSubqueryExec": "child",
 }

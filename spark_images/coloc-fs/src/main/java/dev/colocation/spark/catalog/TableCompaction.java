@@ -55,7 +55,8 @@ final class TableCompaction {
     long mostBytes = MergeMemory.mostBytes(session.sparkContext().getConf());
     return ReplacingWrite.together(crowded.parts(parts(session, table.shape().buckets())).stream()
         .flatMap(part -> part.tablets().stream().collect(Collectors.groupingBy(
-            files -> MergeMemory.fits(rule.sorted().chains(files), DataFile::bytes, mostBytes),
+            files -> MergeMemory.fits(
+                rule.sorted().chains(files), file -> MergeMemory.heldBytes(file.bytes(), file.keys()), mostBytes),
             Collectors.flatMapping(List::stream, Collectors.toList()))).values().stream())
         .map(files -> FilesRelation.some(table, files.stream().map(table::path).toList())).toList());
   }

@@ -34,7 +34,7 @@ public final class Manifest {
   public static final String NOTHING = "nothing";
 
   /** The largest size of a data file's row groups; a reader has one of them in memory. */
-  public static final long ROW_GROUP_BYTES = 128L << 20;
+  public static final long ROW_GROUP_BYTES = 32L << 20;
 
   public static final Manifest EMPTY = new Manifest(new ObjectMapper().createObjectNode(), new BucketFiles[0]);
 

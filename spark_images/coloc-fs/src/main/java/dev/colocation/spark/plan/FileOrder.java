@@ -67,8 +67,11 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
 
   /** The files of a bucket that have the same leading values. */
   List<List<PartitionedFile>> chains(List<PartitionedFile> files) {
-    return merged.isEmpty() ? List.of(files)
-        : new FileChains<PartitionedFile>(file -> keys.getOrDefault(path(file), KeyRange.NONE), keyed).chains(files);
+    return merged.isEmpty() ? List.of(files) : new FileChains<>(this::keysOf, keyed).chains(files);
+  }
+
+  private KeyRange keysOf(PartitionedFile file) {
+    return keys.getOrDefault(path(file), KeyRange.NONE);
   }
 
   private static String path(PartitionedFile file) {
@@ -143,7 +146,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
     FileOrder known = new FileOrder(order.leading, order.merged, order.keyed, keys, 1);
     List<List<List<PartitionedFile>>> chains = sets.values().stream().map(known::chains).toList();
     long mostBytes = MergeMemory.mostBytes(scan.session().sparkContext().getConf());
-    if (!chains.stream().allMatch(ofSet -> MergeMemory.fits(ofSet, PartitionedFile::length, mostBytes))) {
+    if (!chains.stream().allMatch(ofSet -> MergeMemory.fits(
+        ofSet, file -> MergeMemory.heldBytes(file.length(), known.keysOf(file)), mostBytes))) {
       return Optional.empty();
     }
     long together = chains.stream().mapToInt(List::size).max().orElse(1);

@@ -1,5 +1,6 @@
 package dev.colocation.spark.plan;
 
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
 import java.util.List;
 import java.util.function.BinaryOperator;
@@ -14,6 +15,7 @@ public final class MergeMemory {
   /** So many chains of files are read side by side at most. */
   private static final int MOST_CHAINS = 64;
   private static final long MOST_BYTES = 512L << 20;
+  private static final long OLD_ROW_GROUP_BYTES = 128L << 20;
   /** Of a task's memory: a join has two sides, and Spark's own operators have the larger half. */
   private static final int SHARE = 10;
 
@@ -47,18 +49,23 @@ public final class MergeMemory {
   /**
    * Whether chains of files are read side by side; a single one always is. A chain has one file open at a time.
    *
-   * @param bytes of a file
+   * @param heldBytes of a file, see {@link #heldBytes}
    * @param mostBytes see {@link #mostBytes}
    */
-  public static <F> boolean fits(List<List<F>> chains, ToLongFunction<F> bytes, long mostBytes) {
+  public static <F> boolean fits(List<List<F>> chains, ToLongFunction<F> heldBytes, long mostBytes) {
     long held = chains.stream().mapToLong(
-        chain -> chain.stream().mapToLong(file -> heldBytes(bytes.applyAsLong(file))).max().orElse(0)).sum();
+        chain -> chain.stream().mapToLong(heldBytes).max().orElse(0)).sum();
     return chains.size() <= 1 || chains.size() <= MOST_CHAINS && held <= mostBytes;
   }
 
-  /** What a reader holds of a file at most: one row group, or all of a smaller file. */
+  /** What a reader, or the writer, holds of a file at most: one row group, or all of a smaller file. */
   public static long heldBytes(long fileBytes) {
     return Math.min(fileBytes, Manifest.ROW_GROUP_BYTES);
+  }
+
+  /** The same of a file that may be old: files without keys had larger row groups. */
+  public static long heldBytes(long fileBytes, KeyRange keys) {
+    return keys.columns() > 0 ? heldBytes(fileBytes) : Math.min(fileBytes, OLD_ROW_GROUP_BYTES);
   }
 
   private static int threads(String given, int processors) {

@@ -2,28 +2,19 @@ package dev.colocation.spark.plan;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
-import java.util.function.Function;
-import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.BindReferences;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.codegen.Block;
-import org.apache.spark.sql.catalyst.expressions.codegen.CodeBlock;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
-import org.apache.spark.sql.catalyst.expressions.codegen.Inline;
-import org.apache.spark.sql.catalyst.expressions.codegen.JavaCode$;
 import org.apache.spark.sql.catalyst.expressions.codegen.SubExprCodes;
-import org.apache.spark.sql.catalyst.expressions.package$;
 import org.apache.spark.sql.execution.CodegenSupport;
 import org.apache.spark.sql.execution.aggregate.SortAggregateExec;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StringType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -31,10 +22,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * The generated code of a {@link SortedAggregateExec}. Whether a group is under way, its keys and its buffers are fields
  * of the generated class. A row of another key gives out the group before it, the end of the rows the last one.
  */
-final class SortedAggregateCode {
+final class SortedAggregateCode extends GroupCode {
   private final SortedAggregateExec operator;
   private final SortAggregateExec plain;
-  private final CodegenContext context;
   private final String begun;
   private final List<ExprCode> groupKeys;
 
@@ -46,11 +36,9 @@ final class SortedAggregateCode {
 
   /** Adds fields and functions to the generated class. */
   SortedAggregateCode(SortedAggregateExec operator, CodegenContext context) {
+    super(context);
     this.operator = operator;
     this.plain = operator.plain();
-    this.context = context;
-    context.INPUT_ROW_$eq(null);
-    context.currentVars_$eq(null);
     begun = field(CodeGenerator.JAVA_BOOLEAN(), "groupBegun");
     groupKeys = each(plain.groupingExpressions(), key -> value(type(key), "groupKey"));
     buffers = each(plain.aggregateExpressions(), function ->
@@ -148,56 +136,11 @@ final class SortedAggregateCode {
         sequence(blocks), common);
   }
 
-  /** All of a function's buffers change together, after all new values are known. */
-  private static String assignments(List<ExprCode> buffers, Seq<ExprCode> values) {
-    StringBuilder code = new StringBuilder();
-    for (int index = 0; index < buffers.size(); index++) {
-      code.append(assignment(buffers.get(index), values.apply(index)));
-    }
-    return code.toString();
-  }
-
-  private static String assignment(ExprCode target, ExprCode source) {
-    return code("%s = %s;\n%s = %s;\n", target.isNull(), source.isNull(), target.value(), source.value());
-  }
-
-  private String isSame(DataType type, ExprCode key, ExprCode group) {
-    String equal = context.genEqual(type, key.value().toString(), group.value().toString());
-    return code("%s == %s && (%s || %s)", key.isNull(), group.isNull(), key.isNull(), equal);
-  }
-
-  /** A string may be a view of memory that the next rows overwrite. */
-  private static String remembering(DataType type, ExprCode key, ExprCode group) {
-    return !(type instanceof StringType) ? assignment(group, key)
-        : code("%s = %s;\n%s = %s ? null : %s.clone();\n",
-            group.isNull(), key.isNull(), group.value(), key.isNull(), key.value());
-  }
-
   private ExprCode buffer(Expression initial) {
     ExprCode value = initial.genCode(context);
     ExprCode field = value(initial.dataType(), "groupBuffer");
     Block code = block(value.code().toString() + "\n" + assignment(field, value));
     return new ExprCode(code, field.isNull(), field.value());
-  }
-
-  private ExprCode value(DataType type, String name) {
-    String isNull = field(CodeGenerator.JAVA_BOOLEAN(), name + "IsNull");
-    String value = field(CodeGenerator.javaType(type), name);
-    return new ExprCode(block(""), JavaCode$.MODULE$.isNullGlobal(isNull), JavaCode$.MODULE$.global(value, type));
-  }
-
-  private String field(String type, String name) {
-    return context.addMutableState(type, name, context.addMutableState$default$3(), false, true);
-  }
-
-  private String function(String name, String body) {
-    String fresh = context.freshName(name);
-    String code = code("private void %s() throws java.io.IOException {\n%s\n}\n", fresh, body);
-    return context.addNewFunction(fresh, code, false);
-  }
-
-  private static Block block(String code) {
-    return new CodeBlock(sequence(List.of("", "")), sequence(List.of(new Inline(code))));
   }
 
   private static DataType type(NamedExpression column) {
@@ -206,26 +149,5 @@ final class SortedAggregateCode {
 
   private static DeclarativeAggregate function(AggregateExpression expression) {
     return (DeclarativeAggregate) expression.aggregateFunction();
-  }
-
-  private static Seq<Expression> bound(Seq<?> expressions, Seq<Attribute> input) {
-    return sequence(each(expressions, expression -> BindReferences.bindReference(
-        (Expression) expression, package$.MODULE$.AttributeSeq(input), false)));
-  }
-
-  private static <T, R> List<R> each(Seq<T> sequence, Function<? super T, ? extends R> mapping) {
-    return CollectionConverters.asJava(sequence).stream().map(mapping).collect(Collectors.toCollection(ArrayList::new));
-  }
-
-  private static <T> List<T> flat(List<List<T>> lists) {
-    return lists.stream().flatMap(List::stream).collect(Collectors.toCollection(ArrayList::new));
-  }
-
-  private static <T> Seq<T> sequence(List<T> list) {
-    return CollectionConverters.asScala(list).toSeq();
-  }
-
-  private static String code(String template, Object... parts) {
-    return String.format(Locale.ROOT, template, parts);
   }
 }

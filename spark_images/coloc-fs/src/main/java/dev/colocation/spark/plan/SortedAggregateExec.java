@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
-import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
@@ -18,8 +17,6 @@ import org.apache.spark.sql.execution.CodegenSupport;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.aggregate.SortAggregateExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DecimalType;
 import scala.Option;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
@@ -174,14 +171,9 @@ public final class SortedAggregateExec extends SparkPlan implements CodegenSuppo
   @Override
   public boolean supportCodegen() {
     return CollectionConverters.asJava(plain.aggregateBufferAttributes()).stream()
-            .allMatch(buffer -> isOfFixedSize(buffer.dataType()))
+            .allMatch(buffer -> GroupCode.isOfFixedSize(buffer.dataType()))
         && CollectionConverters.asJava(plain.aggregateExpressions()).stream()
             .allMatch(expression -> expression.aggregateFunction() instanceof DeclarativeAggregate);
-  }
-
-  /** Others may be views of memory that the next rows overwrite. */
-  private static boolean isOfFixedSize(DataType type) {
-    return CodeGenerator.isPrimitiveType(type) || type instanceof DecimalType;
   }
 
   /** All columns, evaluated before a row comes here. */

@@ -1,5 +1,6 @@
 package dev.colocation.spark.plan;
 
+import dev.colocation.spark.fs.ColocPath;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -8,9 +9,12 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
+import org.apache.spark.sql.execution.exchange.Exchange;
+import org.apache.spark.sql.execution.window.WindowExec;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -20,7 +24,8 @@ import scala.runtime.AbstractPartialFunction;
  *
  * <ul>
  *   <li>a sort is removed when the bucket's files, read in order or merged, give its order anyway ({@link SortedInput});
- *   <li>a group-by whose groups are contiguous needs no hash table ({@link SortedAggregates}).
+ *   <li>a group-by whose groups are contiguous needs no hash table ({@link SortedAggregates});
+ *   <li>a window up to the current row keeps no rows ({@link SortedWindowExec}).
  * </ul>
  *
  * <p>Whatever is not understood stays as Spark planned it.
@@ -42,13 +47,13 @@ public final class TrustSortedFiles extends Rule<SparkPlan> {
 
     @Override
     public boolean isDefinedAt(SparkPlan node) {
-      return node instanceof SortExec sort && !sort.global() || node instanceof BaseAggregateExec;
+      return node instanceof SortExec sort && !sort.global() || node instanceof BaseAggregateExec || node instanceof WindowExec;
     }
 
     @Override
     public SparkPlan apply(SparkPlan node) {
-      Optional<? extends SparkPlan> better =
-          node instanceof SortExec sort ? withoutSort(sort) : SortedAggregates.replacing((BaseAggregateExec) node);
+      Optional<? extends SparkPlan> better = node instanceof SortExec sort ? withoutSort(sort)
+          : node instanceof WindowExec window ? streamed(window) : SortedAggregates.replacing((BaseAggregateExec) node);
       return better.isPresent() ? better.get() : node;
     }
   }
@@ -59,6 +64,17 @@ public final class TrustSortedFiles extends Rule<SparkPlan> {
       return Optional.of(sort.child());
     }
     return columns(sort.sortOrder()).flatMap(columns -> SortedInput.ordered(sort.child(), columns));
+  }
+
+  /** A window whose rows come from files of ours without a shuffle; behind one, an adaptive plan does not show where they are from. */
+  private static Optional<SparkPlan> streamed(WindowExec window) {
+    return SortedWindowExec.isPossible(window) && isInPlace(window.child())
+        ? Optional.of(new SortedWindowExec(window)) : Optional.empty();
+  }
+
+  private static boolean isInPlace(SparkPlan plan) {
+    return plan instanceof SortedBucketScanExec || plan instanceof FileSourceScanExec scan && ColocPath.isRootOf(scan.relation())
+        || !(plan instanceof Exchange) && CollectionConverters.asJava(plan.children()).stream().anyMatch(TrustSortedFiles::isInPlace);
   }
 
   /** The columns of an order, when it is one of plain columns, each ascending with NULL first. */

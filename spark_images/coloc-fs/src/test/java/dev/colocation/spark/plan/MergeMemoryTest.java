@@ -3,6 +3,7 @@ package dev.colocation.spark.plan;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.Arrays;
+import dev.colocation.spark.fs.KeyRange;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -34,9 +35,10 @@ final class MergeMemoryTest {
 
   /** A large file and a small append are merged: 2 GiB count as one row group. */
   @ParameterizedTest
-  @CsvSource({"2048, 128", "128, 128", "10, 10", "0, 0"})
-  void aReaderHoldsOneRowGroup(long fileMebibytes, long heldMebibytes) {
-    assertEquals(heldMebibytes << 20, MergeMemory.heldBytes(fileMebibytes << 20));
+  @CsvSource({"2048, 32, 128", "128, 32, 128", "10, 10, 10", "0, 0, 0"})
+  void aReaderHoldsOneRowGroup(long fileMebibytes, long heldMebibytes, long heldOfOldMebibytes) {
+    assertEquals(heldMebibytes << 20, MergeMemory.heldBytes(fileMebibytes << 20, KeyRange.of(List.of(1L), List.of(2L))));
+    assertEquals(heldOfOldMebibytes << 20, MergeMemory.heldBytes(fileMebibytes << 20, KeyRange.NONE));
   }
 
   /** Sixty-four chains within the memory; a single one, however large. A chain has its largest file in memory. */
