@@ -23,7 +23,7 @@ from devcluster import binaries
 from tests.support.ports import free_ports
 
 CRDS = Path(__file__).parents[2] / "crds"
-START_DEADLINE_SECONDS = 60.0
+START_DEADLINE_SECONDS = 300.0
 KUBECTL_DEADLINE_SECONDS = 120
 TOKEN = "integration-tests-administrator"
 MERGE_PATCH = "application/merge-patch+json"
