@@ -139,6 +139,29 @@ def test_a_change_rewrites_the_files_it_touches(small_files: SparkSession) -> No
     assert small_files.table(table).where("v < 0").count() == 3
 
 
+def test_an_upsert_leaves_files_that_follow_each_other(small_files: SparkSession) -> None:
+    """Rows that stay and rows that are new are merged; files end at the size, each with its own first and last key."""
+    table = make_table(small_files, f"{IN}.upserted", "k BIGINT, v BIGINT")
+    source = make_table(small_files, f"{IN}.upserts", "k BIGINT, v BIGINT")
+    small_files.sql(f"INSERT INTO {table} SELECT id * 2, id FROM range({ROWS // 2})")
+    small_files.sql(f"INSERT INTO {source} SELECT id * 3, -id - 1 FROM range({ROWS // 3})")
+    before = most_files(small_files, table)
+    small_files.sql(f"MERGE INTO {table} t USING {source} s ON t.k = s.k "
+                    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+    assert most_files(small_files, table) > before > 2
+    plan, _ = joined(small_files, table)
+    assert (plan.count(IN_ORDER), plan.count(MERGED), "Sort [" in plan) == (2, 0, False)
+    found = f"SELECT _metadata.file_name AS file, STRING(min(k)), STRING(max(k)), count(*) FROM {table} GROUP BY 1"
+    files = small_files.sql(f"SELECT path, first_key[0], last_key[0], rows FROM {table}.files").collect()
+    assert sorted((row["path"].rpartition("/")[2], *row[1:]) for row in files) == sorted(
+        tuple(row) for row in small_files.sql(found).collect()
+    )
+    new = f"SELECT id * 3, -id - 1 FROM range({ROWS // 3})"
+    old = f"SELECT id * 2, id FROM range({ROWS // 2}) WHERE id % 3 <> 0"
+    assert small_files.sql(f"SELECT * FROM {table} EXCEPT ALL ({new} UNION ALL {old})").count() == 0
+    assert small_files.table(table).count() == ROWS // 3 + ROWS // 3
+
+
 def test_a_compaction_leaves_full_files(small_files: SparkSession) -> None:
     """What is small or overlaps is merged; files that are large enough and follow each other stay."""
     table = make_table(small_files, f"{IN}.compacted", "k BIGINT, v BIGINT")

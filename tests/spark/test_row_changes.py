@@ -74,6 +74,26 @@ def made(session: SparkSession, name: str, rows: str) -> str:
 UPSERT = "ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 
 
+def test_an_upsert_leaves_one_file_per_bucket_and_partition(session: SparkSession) -> None:
+    """Rows that stay and rows that are new come in one task, in order; also with other partitions, and NULL keys."""
+    table = make_table(session, f"{IN}.upserted", "k BIGINT, v BIGINT, note STRING, dt DATE", "PARTITIONED BY (dt)")
+    source = make_table(session, f"{IN}.upserts", "k BIGINT, v BIGINT, note STRING, dt DATE", "PARTITIONED BY (dt)")
+    session.sql(f"INSERT INTO {table} SELECT id * 2, id, 'old', "
+                "DATE '2026-01-01' + CAST(id * 2 % 3 AS INT) FROM range(3000)")  # fmt: skip
+    session.sql(f"INSERT INTO {source} SELECT id * 5, -id, 'new', "
+                "DATE '2026-01-01' + IF(id % 7 = 0, 3, CAST(id * 5 % 3 AS INT)) FROM range(1500)")  # fmt: skip
+    session.sql(f"INSERT INTO {source} VALUES (NULL, 0, 'none', NULL)")
+    expected = session.sql(
+        f"SELECT * FROM {source} UNION ALL SELECT * FROM {table} t "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {source} s WHERE s.k = t.k AND s.dt = t.dt)"
+    ).collect()
+    session.sql(f"MERGE INTO {table} t USING {source} s ON t.k = s.k AND t.dt = s.dt "
+                "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+    assert sorted(session.table(table).collect(), key=repr) == sorted(expected, key=repr)
+    several = session.sql(f"SELECT partition, bucket FROM {table}.files GROUP BY ALL HAVING count(*) > 1").collect()
+    assert several == []
+
+
 def test_stars_drop_no_column(session: SparkSession) -> None:
     """Spark would; the statement is refused, or adds the column where it asks for that."""
     table = made(session, "starred", "(1, 1), (2, 2)")

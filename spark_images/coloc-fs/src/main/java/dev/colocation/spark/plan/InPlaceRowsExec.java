@@ -23,15 +23,33 @@ public final class InPlaceRowsExec extends SparkPlan {
 
   private final SparkPlan child;
   private final boolean interleaves;
+  private final Seq<SortOrder> order;
+  private final boolean isMerged;
 
   /**
    * The rows of a plan.
    *
    * @param interleaves whether rows of several partitions alternate, each in the order of files
+   * @param order of the plan's rows
+   * @param isMerged with other branches of a union
    */
-  InPlaceRowsExec(SparkPlan child, boolean interleaves) {
+  InPlaceRowsExec(SparkPlan child, boolean interleaves, Seq<SortOrder> order, boolean isMerged) {
     this.child = child;
     this.interleaves = interleaves;
+    this.order = order;
+    this.isMerged = isMerged;
+  }
+
+  boolean interleaves() {
+    return interleaves;
+  }
+
+  Seq<SortOrder> order() {
+    return order;
+  }
+
+  boolean isMerged() {
+    return isMerged;
   }
 
   /** What is known of a task's rows. */
@@ -103,7 +121,7 @@ public final class InPlaceRowsExec extends SparkPlan {
 
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> newChildren) {
-    return new InPlaceRowsExec(newChildren.head(), interleaves);
+    return new InPlaceRowsExec(newChildren.head(), interleaves, order, isMerged);
   }
 
   @Override

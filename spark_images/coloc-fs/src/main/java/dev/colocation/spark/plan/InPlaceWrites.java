@@ -4,6 +4,7 @@ import dev.colocation.spark.fs.ColocPath;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -20,6 +21,7 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.UnaryExecNode;
+import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
@@ -39,6 +41,8 @@ import scala.runtime.AbstractPartialFunction;
 public final class InPlaceWrites extends Rule<SparkPlan> {
   /** The column with the number of a row's bucket. */
   public static final String BUCKET = "__colocation_bucket";
+  /** The same, of rows that are merged with those of other branches of their union. */
+  public static final String MERGED_BUCKET = "__colocation_merged_bucket";
 
   /** Session switch; {@code false} lets every write shuffle and sort. */
   static final String SWITCH = "spark.colocation.writeInPlace";
@@ -58,12 +62,14 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
 
     @Override
     public boolean isDefinedAt(SparkPlan node) {
-      return node instanceof SortExec sort && !sort.global() && sort.child() instanceof ShuffleExchangeExec;
+      return node instanceof UnionExec
+          || node instanceof SortExec sort && !sort.global() && sort.child() instanceof ShuffleExchangeExec;
     }
 
     @Override
     public SparkPlan apply(SparkPlan node) {
-      return Distributed.of((SortExec) node).flatMap(Distributed::inPlace).orElse(node);
+      return node instanceof UnionExec union ? MergedRowsExec.of(union).orElse(node)
+          : Distributed.of((SortExec) node).flatMap(Distributed::inPlace).orElse(node);
     }
   }
 
@@ -82,7 +88,7 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
     static Optional<Distributed> of(SortExec sort) {
       List<SortOrder> order = new ArrayList<>(CollectionConverters.asJava(sort.sortOrder()));
       Optional<SortOrder> first = order.stream().filter(
-          one -> one.child() instanceof Attribute column && column.name().equals(BUCKET)).findFirst();
+          one -> one.child() instanceof Attribute column && Set.of(BUCKET, MERGED_BUCKET).contains(column.name())).findFirst();
       if (first.isEmpty()) {
         return Optional.empty();
       }
@@ -114,9 +120,9 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
       List<SortOrder> inFiles = order.subList(partitions, order.size());
       boolean interleaves = !comesOrdered(shown, order) && comesOrdered(shown, inFiles);
       List<SortOrder> needed = interleaves ? inFiles : order;
-      SparkPlan sorted = isOrdered(shown, needed)
-          ? shown : new SortExec(CollectionConverters.asScala(needed).toSeq(), false, shown, 0);
-      return Optional.of(new InPlaceRowsExec(sorted, interleaves));
+      Seq<SortOrder> inOrder = CollectionConverters.asScala(needed).toSeq();
+      SparkPlan sorted = isOrdered(shown, needed) ? shown : new SortExec(inOrder, false, shown, 0);
+      return Optional.of(new InPlaceRowsExec(sorted, interleaves, inOrder, bucket.name().equals(MERGED_BUCKET)));
     }
 
     private boolean isProven(Partitioning partitioning) {

@@ -4,6 +4,8 @@ import java.io.Serializable;
 import java.util.Comparator;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.types.ByteType$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType$;
@@ -15,6 +17,7 @@ import org.apache.spark.sql.types.TimestampNTZType$;
 import org.apache.spark.sql.types.TimestampType$;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
 
 /**
  * Merges sorted streams into one: a binary heap of the streams, the one with the least row on top. Among equal rows any
@@ -152,6 +155,16 @@ final class RowMerge {
 
     /** Stands for NULL, for the least number, and for columns of other types: such rows have to be compared. */
     static final long UNKNOWN = Long.MIN_VALUE;
+
+    /** Of the first column of an order; none where it is no plain column of these. */
+    static SortPrefix of(Seq<SortOrder> order, Seq<Attribute> columns) {
+      for (int position = 0; !order.isEmpty() && position < columns.size(); position++) {
+        if (order.head().child() instanceof Attribute first && columns.apply(position).exprId().equals(first.exprId())) {
+          return new SortPrefix(position, first.dataType(), order.size() == 1);
+        }
+      }
+      return NONE;
+    }
 
     /** The row's number. Rows of different numbers are ordered as these are. */
     long of(InternalRow row) {

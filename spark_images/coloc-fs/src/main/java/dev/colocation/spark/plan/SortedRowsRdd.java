@@ -9,7 +9,6 @@ import java.util.NoSuchElementException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.RowOrdering;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
@@ -44,7 +43,7 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
     private final TaskContext context;
     private final java.util.Iterator<List<List<PartitionedFile>>> sets;
     private final Comparator<InternalRow> order = RowOrdering.create(rowOrder, columns);
-    private final SortPrefix prefixes = prefixes();
+    private final SortPrefix prefixes = SortPrefix.of(rowOrder, columns);
     private RowMerge merge = new RowMerge(List.of(), order, prefixes);
     private boolean advanced;
 
@@ -81,17 +80,5 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
     private RowStream open(List<PartitionedFile> chain) {
       return new RowStream(scan().compute(bucket.partition(chain), context), prefixes);
     }
-  }
-
-  private SortPrefix prefixes() {
-    if (rowOrder.isEmpty()) {
-      return SortPrefix.NONE;
-    }
-    AttributeReference first = (AttributeReference) rowOrder.head().child();
-    int position = 0;
-    while (!columns.apply(position).exprId().equals(first.exprId())) {
-      position++;
-    }
-    return new SortPrefix(position, first.dataType(), rowOrder.size() == 1);
   }
 }

@@ -189,7 +189,8 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan distributed(LogicalPlan given, Writable table, WriteOptions options) {
-    return options.replacement().isPresent() ? replacing(given, table, options) : inOrder(withLengths(given, table), table, options);
+    return options.replacement().isPresent() ? replacing(given, table, options)
+        : inOrder(withLengths(given, table), table, options, InPlaceWrites.BUCKET);
   }
 
   /** The rows of an UPDATE, DELETE or MERGE as they are written. */
@@ -199,21 +200,23 @@ public final class DistributeRows extends Rule<LogicalPlan> {
 
   /** Rows of a statement that replaces files are checked by it. Its rows that stay, move and come are branches of a union. */
   private static LogicalPlan replacing(LogicalPlan given, Writable table, WriteOptions options) {
+    // Branches of a compaction are parts of the table, which are tasks of their own.
+    String bucket = options.isCompaction() ? InPlaceWrites.BUCKET : InPlaceWrites.MERGED_BUCKET;
     if (given instanceof Union branches) {
       List<LogicalPlan> children = CollectionConverters.asJava(branches.children());
-      return branches.withNewChildren(sequence(children.stream().map(child -> inOrder(child, table, options)).toList()));
+      return branches.withNewChildren(sequence(children.stream().map(child -> inOrder(child, table, options, bucket)).toList()));
     }
-    return inOrder(given, table, options);
+    return inOrder(given, table, options, bucket);
   }
 
-  private static LogicalPlan inOrder(LogicalPlan query, Writable table, WriteOptions options) {
+  private static LogicalPlan inOrder(LogicalPlan query, Writable table, WriteOptions options, String bucketName) {
     TableLayout layout = table.layout();
     List<Attribute> output = CollectionConverters.asJava(query.output());
     // A stream's rows are matched when the write begins, and refused there with the reason.
     if (!hasColumns(output, layout)) {
       return query;
     }
-    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), InPlaceWrites.BUCKET, Option.empty());
+    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), bucketName, Option.empty());
     List<NamedExpression> withBucket = new ArrayList<>(output);
     withBucket.add(bucket);
     List<Expression> partition = columns(output, layout.partitionedBy());
