@@ -209,7 +209,7 @@ class Statements:
     def constant(self, kind: str, null: float = 0.12) -> str:
         """A value that a column is compared with. Spark pads it to the column's length."""
         found = self.value(kind, null)
-        return found.replace(", 4, ' ')", ")").replace("rpad(", "trim(") if self._random.random() < 0.7 else found
+        return re.sub(r"rpad\(('[^']*'), 4, ' '\)", r"\1", found) if self._random.random() < 0.7 else found
 
     def rows(self, most: int) -> str:
         """A query of constants, with the names of columns."""

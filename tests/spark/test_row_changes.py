@@ -1,12 +1,16 @@
 """UPDATE, DELETE and MERGE of single rows; after each statement the table holds what DuckDB's does."""
 
+from collections.abc import Callable
+from functools import partial
 
 import duckdb
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from colocation.spark import compact, explain, explain_json
+from colocation.spark.explaining.plan_reader import execution_of
 from tests.spark.cluster_tables import CATALOG, make_table
 
 pytestmark = pytest.mark.spark
@@ -141,12 +145,133 @@ def test_forms_of_merge(session: SparkSession) -> None:
     assert pairs(session, table) == [(1, 1), (3, 1), (7, 5)]
 
 
-def test_a_change_is_explained(session: SparkSession) -> None:
-    """Both of its queries, without running them."""
-    table = made(session, "explained", "(1, 1), (2, 2)")
-    plan = session.sql(f"EXPLAIN MERGE INTO {table} t USING {table} s {UPSERT}").collect()[0][0]
-    assert "RowChangeCommand merge" in plan and "InPlaceRows" in plan and "Exchange" not in plan
+FREE = "; ".join(f"rows that {what}: shuffles: 0, sorts: 0" for what in ("change", "stay", "are inserted"))
+
+
+@pytest.mark.parametrize("mode", ["", "EXTENDED", "FORMATTED"])
+def test_a_change_is_explained(session: SparkSession, mode: str) -> None:
+    """All of its queries, with a verdict on each."""
+    table = made(session, f"explained{mode}", "(1, 1), (2, 2)")
+    plan = session.sql(f"EXPLAIN {mode} MERGE INTO {table} t USING {table} s {UPSERT}").collect()[0][0]
+    assert f"merge {table} [{FREE}]" in plan
+    assert "InPlaceRows" in plan and "Exchange" not in plan and "Sort " not in plan
+
+
+def test_explaining_a_change_runs_nothing(session: SparkSession) -> None:
+    """The source fails when it is read; no query runs, and nothing is committed."""
+    table = made(session, "unchanged_by_explain", "(1, 1), (2, 2)")
+    source = "(SELECT id AS k, CAST(raise_error('read') AS BIGINT) AS v FROM range(5))"
+    merge = f"MERGE INTO {table} t USING {source} s {UPSERT}"
+    context = session.sparkContext
+    context.setJobGroup("running", "")
+    with pytest.raises(SparkRuntimeException, match="read"):
+        session.sql(merge)
+    snapshots = session.table(f"{table}.snapshots").collect()
+    context.setJobGroup("explaining", "")
+    session.sql(f"EXPLAIN {merge}").collect()
+    assert "rows that are inserted: shuffles: 0" in explain(merge, session)
+    assert len(explain_json(merge, session)["changes"]) == 4
+    context.setJobGroup("after", "")
+    jobs = [len(context.statusTracker().getJobIdsForGroup(group)) for group in ("running", "explaining")]
+    assert jobs == [1, 0]
+    assert session.table(f"{table}.snapshots").collect() == snapshots
     assert pairs(session, table) == [(1, 1), (2, 2)]
+
+
+def reasons(session: SparkSession, statement: str) -> dict[str, tuple[int, int, tuple[str, ...]]]:
+    """How often each query shuffles and sorts, and why."""
+    found = explain_json(statement, session)
+    assert not found["final"]
+    return {one["query"]: (one["shuffles"], one["sorts"], one["reasons"]) for one in found["changes"]}
+
+
+NOTHING = (0, 0, ())
+ONCE = "; the source is shuffled, once"
+
+
+def test_verdicts_of_changes_in_place(session: SparkSession) -> None:
+    """Rows of the group stay where they are: nothing is shuffled or sorted."""
+    table, other = made(session, "judged", "(1, 1), (2, 2)"), made(session, "judging", "(2, 1), (3, 2)")
+    changed = {"rows that change": NOTHING, "rows that stay": NOTHING}
+    insert = {"rows that are inserted": NOTHING}
+    merge = f"MERGE INTO {table} t USING {other} s ON t.k = s.k"
+    assert reasons(session, f"UPDATE {table} SET v = 1") == changed
+    assert reasons(session, f"DELETE FROM {table} WHERE k IN (SELECT k FROM {other})") == changed
+    assert reasons(session, f"{merge} WHEN MATCHED THEN DELETE") == changed
+    assert reasons(session, f"{merge} WHEN NOT MATCHED THEN INSERT *") == insert
+    assert reasons(session, f"{merge} WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *") == changed | insert
+
+
+def test_verdicts_of_sources_elsewhere(session: SparkSession) -> None:
+    """The source is shuffled, the target is not; the reason is the one of a join."""
+    table = made(session, "judged_away", "(1, 1), (2, 2)")
+    other = made(session, "judging_away", "(2, 1), (3, 2)")
+    merge = f"MERGE INTO {table} t USING"
+    for source, shuffles, reason in [
+        ("(SELECT id AS k, id AS v FROM range(5))", 1,
+         f"Tables are not in the same group: rows of the source (Range) are not of a ColocatedTable{ONCE}"),
+        (f"(SELECT k + 1 AS k, v FROM {other})", 1,
+         f"Inconsistent distribution of table and queries: the source does not lie in buckets by (s.k){ONCE}"),
+        (f"(SELECT k, v FROM {other} LIMIT 3)", 2,
+         "The src data has been redistributed: the source may have other rows when it is read again "
+         f"(GlobalLimit){ONCE}"),
+        (f"(SELECT k, CAST(rand(3) AS BIGINT) AS v FROM {other})", 0,
+         "The src data has been redistributed: the source may have other rows when it is read again (rand(3)); "
+         "the source is sorted, once"),
+    ]:  # fmt: skip
+        found = reasons(session, f"{merge} {source} s {UPSERT}")
+        (shuffled, _, why) = found.pop("source")
+        assert (shuffled, why[0]) == (shuffles, reason)
+        assert found == dict.fromkeys(("rows that change", "rows that stay", "rows that are inserted"), NOTHING), source
+    text = explain(f"{merge} (SELECT * FROM range(5)) s ON t.k = s.id WHEN MATCHED THEN DELETE", session)
+    assert "InPlaceRows" in text and "\nrows that change: shuffles: 0, sorts: 0\n" in text
+    assert "colocate: false, reason: The src data has been redistributed: the source is computed first\n" in text
+
+
+def test_verdicts_of_changes_that_move_rows(session: SparkSession) -> None:
+    """Each query that shuffles has a reason, the others have none."""
+    table, other = made(session, "judged_moving", "(1, 1), (2, 2)"), made(session, "judging_moving", "(2, 1)")
+    merge = f"MERGE INTO {table} t USING {other} s ON"
+    inconsistent = "Inconsistent distribution of table and queries:"
+    found = reasons(session, f"{merge} t.v = s.v WHEN MATCHED THEN DELETE")
+    assert found["rows that change"] == (2, 2, (
+        f"{inconsistent} {table} is bucketed by (k), ON does not compare all of it with the source by =: (t.v = s.v); "
+        "the target is shuffled, too",))  # fmt: skip
+    found = reasons(session, f"{merge} abs(t.k) = s.k WHEN MATCHED THEN DELETE")
+    assert found["rows that change"][2] == (
+        "Src column hash been transformed by expr: (abs(t.k) = s.k); the target is shuffled, too",)  # fmt: skip
+    assert reasons(session, f"UPDATE {table} SET k = k + 1") == {
+        "rows that change": NOTHING, "rows that stay": NOTHING,
+        "rows that move": (1, 1, ("The src data has been redistributed: updated rows move to another bucket, "
+                                  "partition or place in their file",)),
+    }  # fmt: skip
+    assert reasons(session, f"{merge} t.k = s.k WHEN NOT MATCHED THEN INSERT (k) VALUES (s.v)") == {
+        "rows that are inserted": (
+            1, 1, (f"{inconsistent} the values inserted into (k) are not those that ON compares with it",)),
+    }  # fmt: skip
+    found = reasons(session, f"DELETE FROM {table} WHERE v IN (SELECT v FROM {other})")
+    assert found["rows that change"][2] == (
+        f"{inconsistent} a subquery is not joined by the bucket key (k) of {table} with a table of its group",
+    )
+    found = reasons(session, f"UPDATE {table} SET v = (SELECT max(v) FROM {other})")
+    assert found["rows that stay"] == (
+        1, 0, ("The src data has been redistributed: by operators of a subquery that is computed first",))  # fmt: skip
+    assert pairs(session, table) == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "stays"),
+    [("disableColocateJoin", "true", (1, 1, ("Session disabled",))),
+     ("writeInPlace", "false", (1, 1, ("Session disabled: spark.colocation.writeInPlace=false",))),
+     ("trustSortedFiles", "false", (0, 1, ("Session disabled: spark.colocation.trustSortedFiles=false",)))],
+)  # fmt: skip
+def test_verdicts_with_settings(
+    session: SparkSession, key: str, value: str, stays: tuple[int, int, tuple[str]]
+) -> None:
+    """A setting that makes a change shuffle or sort is the reason."""
+    table = made(session, f"set_{key}", "(1, 1), (2, 2)")
+    session.conf.set(f"spark.colocation.{key}", value)
+    assert reasons(session, f"UPDATE {table} SET v = 1") == {"rows that change": NOTHING, "rows that stay": stays}
 
 
 def test_files_without_a_changed_row_stay(session: SparkSession) -> None:
@@ -208,3 +333,41 @@ def test_a_statement_that_changes_nothing_has_its_key(session: SparkSession) -> 
     session.sql(f"INSERT INTO {table} VALUES (2, 2, 2)")
     run()
     assert sorted(tuple(row) for row in session.table(table).collect()) == [(1, 1, 1), (2, 2, 2)]
+
+
+def run_after(session: SparkSession, statement: str, *others: Callable[[], object]) -> None:
+    """Run a statement, with these commits between its analysis and its run."""
+    execution = execution_of(statement, session)
+    execution.analyzed()
+    for other in others:
+        other()
+    execution.executedPlan().executeCollect()
+
+
+def test_a_source_that_is_the_target_is_read_as_a_whole(session: SparkSession) -> None:
+    """A commit of another key changes what the statement would do, if its source is the target."""
+    table, other = made(session, "itself", "(1, 1), (2, 2)"), made(session, "another", "(1, 1), (2, 2)")
+    merge = "MERGE INTO {} t USING (SELECT k, max(v) OVER () AS v FROM {}) s ON t.k = s.k AND t.k = 1 "
+    update = "WHEN MATCHED THEN UPDATE SET v = s.v"
+    insert = f"INSERT INTO {table} VALUES (7, 70)"
+    run_after(session, merge.format(table, other) + update, lambda: session.sql(insert))
+    assert pairs(session, table) == [(1, 2), (2, 2), (7, 70)]
+    with pytest.raises(SparkRuntimeException, match="LoadConflict"):
+        run_after(session, merge.format(table, table) + update, lambda: session.sql(insert))
+    session.sql(merge.format(table, table) + update)
+    assert pairs(session, table) == [(1, 70), (2, 2), (7, 70), (7, 70)]
+
+
+def test_a_compaction_of_what_a_statement_read(session: SparkSession) -> None:
+    """It conflicts where the statement read the compacted bucket, also if it replaces none of its files."""
+    table = made(session, "compacted", "(1, 1)")
+    session.sql(f"INSERT INTO {table} VALUES (1, 2)")
+    source = "(SELECT explode(array({})) AS k, 5L AS v)"
+    merge = f"MERGE INTO {{}} t USING {source} s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *"
+    compacted = partial(compact, session, "compacted", namespace=NAMESPACE, catalog=CATALOG)
+    run_after(session, merge.format(table, "7L"), compacted)
+    session.sql(f"INSERT INTO {table} VALUES (1, 3)")
+    with pytest.raises(SparkRuntimeException, match="LoadConflict"):
+        run_after(session, merge.format(table, "1L, 8L"), compacted)
+    session.sql(merge.format(table, "1L, 8L"))
+    assert pairs(session, table) == [(1, 1), (1, 2), (1, 3), (7, 5), (8, 5)]

@@ -111,6 +111,19 @@ def test_explain_runs_nothing(session: SparkSession) -> None:
     assert "== Physical Plan ==" in plan
 
 
+def test_a_change_is_explained_before_it_runs(session: SparkSession, tables: ClusterTables) -> None:
+    """By ``EXPLAIN``, and by ``--explain`` with what was committed."""
+    tables.add_table("altered", session.range(0, 4).selectExpr("id AS k", "id AS v"), ["k"])
+    update = "UPDATE altered SET v = 7 WHERE k < 2"
+    verdicts = [("rows that change", 0, 0), ("rows that stay", 0, 0)]
+    _, [[plan]], explained = answer(session, f"EXPLAIN {update}")
+    _, [counts], done = answer(session, update, with_plan=True)
+    for text, summary in ((plan, explained), (done["explain"], done)):
+        assert "rows that stay: shuffles: 0, sorts: 0" in text and "InPlaceRows" in text
+        assert [(one["query"], one["shuffles"], one["sorts"]) for one in summary["changes"]] == verdicts
+    assert (counts[1], len(done["commits"])) == (2, 1)
+
+
 @pytest.mark.parametrize("few_rows", [0, 1000])
 def test_values_of_all_types(session: SparkSession, monkeypatch: pytest.MonkeyPatch, few_rows: int) -> None:
     """They are the same whether the driver or the executors make the lines."""

@@ -40,6 +40,7 @@ OTHER = scan("other-3", {21: "x_key"})
 DOWN = scan("down-4", {31: "d_key"}, bucketed=False)
 PLAIN = PlanNode("FileSourceScan", scan=Scan("file:/tmp/x", "", False, {41: "k"}))
 RANGE = PlanNode("Range")
+SOURCE = PlanNode("MergeSource")
 
 
 def shuffled(child: PlanNode) -> PlanNode:
@@ -105,6 +106,10 @@ def test_colocated(plan: PlanNode) -> None:
             on_key(ORDERS, shuffled(RANGE)),
             "Tables are not in the same group: rows of one side (Range) are not of a ColocatedTable", 0,
             id="no-table",
+        ),
+        pytest.param(
+            on_key(ORDERS, SOURCE), "The src data has been redistributed: the source is computed first", 0,
+            id="source-of-a-merge",
         ),
         pytest.param(
             on_key(shuffled(ORDERS), shuffled(DOWN)), "group is not stable: NodeGone", 2, id="not-stable",

@@ -1,10 +1,10 @@
-"""``explain``: Spark's plan with a verdict per join, group-by and window; ``read_metrics``: bytes read, by place."""
+"""``explain``: Spark's plan with a verdict per join, group-by, window and change; ``read_metrics``: bytes read."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import verdicts
-from .plan_reader import JavaObject, execution_of, is_final, read_plan
+from .plan_reader import JavaObject, execution_of, is_final, read_changes, read_plan
 from .verdicts import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
 
 if TYPE_CHECKING:
@@ -50,6 +50,22 @@ def read_metrics(spark: "SparkSession", since: ReadMetrics | None = None) -> Rea
 
 
 NOT_FINAL = "The query has not run: Spark may still change the plan. Run it, then explain it again."
+CHANGE_NOT_RUN = "The statement has not run. It reads and writes those files only in which rows may change."
+
+
+@dataclass(frozen=True)
+class ChangeReport:
+    """A query of a statement that changes rows.
+
+    Attributes:
+        query: what its rows are, e.g. ``rows that change``.
+        reasons: why it shuffles or sorts; none where it does neither.
+    """
+
+    query: str
+    shuffles: int
+    sorts: int
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -61,15 +77,18 @@ class _Verdicts:
     windows: list[GroupingReport]
     exchanges: int
     final: bool
+    changes: list[ChangeReport]
 
 
 def explain(query: "DataFrame | str", spark: "SparkSession | None" = None) -> str:
     """Spark's physical plan, followed by ``colocate: true`` or ``colocate: false, reason: …`` for each join, group-by
     and window, and what this application has read so far from local disks and from other nodes.
 
+    Of an UPDATE, DELETE or MERGE of single rows: how often each of its queries shuffles and sorts, and why.
+
     Args:
         query: a DataFrame; after it was run, the plan is the one that was executed. Or the text of a SQL
-            statement, which is not run.
+            statement, which is not run. An UPDATE, DELETE or MERGE is explained by its text.
         spark: the session for SQL text; default: the active one.
 
     Raises:
@@ -84,7 +103,9 @@ def explain(query: "DataFrame | str", spark: "SparkSession | None" = None) -> st
         f"{report.operator} ({', '.join(report.keys) or 'no keys'}) of {', '.join(report.tables)}: {_verdict(report)}"
         for report in (*verdicts.aggregates, *verdicts.windows)
     ]
-    lines += [] if verdicts.final else [NOT_FINAL]
+    lines += [_change(report) for report in verdicts.changes]
+    if not verdicts.final:
+        lines.append(CHANGE_NOT_RUN if verdicts.changes else NOT_FINAL)
     read = read_metrics(session)
     lines.append(f"Read so far by this application: {read.local_bytes} bytes locally, {read.remote_bytes} remotely")
     return "\n".join(lines)
@@ -96,7 +117,8 @@ def explain_json(query: "DataFrame | str", spark: "SparkSession | None" = None) 
     Returns:
         ``{"joins": [{"join", "type", "keys", "tables", "colocate", "reason", "note"}],
         "aggregates": [{"operator", "keys", "tables", "colocate", "reason", "note"}], "windows": [the same],
-        "exchanges": shuffles between a table scan and a join, "final": whether execution cannot change it any more}``.
+        "exchanges": shuffles between a table scan and a join, "final": whether execution cannot change it any more,
+        "changes": of a statement of single rows that has not run [{"query", "shuffles", "sorts", "reasons"}]}``.
     """
     session = _session(query, spark)
     return asdict(_verdicts(execution_of(query, session)))
@@ -119,14 +141,21 @@ def _session(query: "DataFrame | str", spark: "SparkSession | None") -> "SparkSe
 
 
 def _verdicts(execution: JavaObject) -> _Verdicts:
-    plan = read_plan(execution)
+    changes = read_changes(execution)
+    plans = [change.plan for change in changes] or [read_plan(execution)]
     return _Verdicts(
-        joins=report_joins(plan),
-        aggregates=report_aggregates(plan),
-        windows=report_windows(plan),
-        exchanges=verdicts.count_exchanges(plan),
-        final=is_final(execution),
+        joins=[report for plan in plans for report in report_joins(plan)],
+        aggregates=[report for plan in plans for report in report_aggregates(plan)],
+        windows=[report for plan in plans for report in report_windows(plan)],
+        exchanges=sum(map(verdicts.count_exchanges, plans)),
+        final=not changes and is_final(execution),
+        changes=[ChangeReport(one.query, one.shuffles, one.sorts, one.reasons) for one in changes],
     )
+
+
+def _change(report: ChangeReport) -> str:
+    why = f", reason: {'; '.join(report.reasons)}" if report.reasons else ""
+    return f"{report.query}: shuffles: {report.shuffles}, sorts: {report.sorts}{why}"
 
 
 def _join_head(report: JoinReport) -> str:

@@ -5,9 +5,10 @@ the query was executed, else the initial one.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .plan_tree import Expression, Grouping, Join, PlanNode, Scan
+from .plan_tree import MERGE_SOURCE, Expression, Grouping, Join, PlanNode, Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +67,33 @@ def read_plan(execution: JavaObject) -> PlanNode:
     return _Reader(threshold).read(execution.executedPlan())
 
 
+@dataclass(frozen=True)
+class ChangeQuery:
+    """A query of an UPDATE, DELETE or MERGE of single rows; ``reasons``: why it shuffles or sorts."""
+
+    query: str
+    shuffles: int
+    sorts: int
+    reasons: tuple[str, ...]
+    plan: PlanNode
+
+
+def read_changes(execution: JavaObject) -> list[ChangeQuery]:
+    """The queries of a statement that changes single rows, as the catalog in Java plans them.
+
+    None of other statements, nor of one that has run: what was committed since might make planning fail.
+    """
+    command = execution.executedPlan()
+    if _kind(command) != "ExecutedCommandExec" or _kind(command.cmd()) != "RowChangeCommand":
+        return []
+    session = execution.sparkSession()
+    reader = _Reader(int(session.sessionState().conf().autoBroadcastJoinThreshold()))
+    return [
+        ChangeQuery(one.name(), one.shuffles(), one.sorts(), tuple(one.reasons()), reader.read(one.plan()))
+        for one in command.cmd().explain(session).queries()
+    ]
+
+
 def is_final(execution: JavaObject) -> bool:
     """Whether the plan is the one that was executed, or one that execution cannot change."""
     plan = execution.executedPlan()
@@ -87,7 +115,7 @@ class _Reader:
         if kind == "InMemoryTableScanExec":
             return self._read_cached(node)
         return PlanNode(
-            name=kind.removesuffix("Exec"),
+            name=_name(node, kind),
             children=tuple(self.read(child) for child in _elements(node.children())),
             subqueries=tuple(self.read(subquery) for subquery in _elements(node.subqueries())),
             scan=_scan(node) if kind == "FileSourceScanExec" else None,
@@ -127,6 +155,11 @@ class _Reader:
             broadcast_threshold_bytes=None if side is None else self._threshold,
             null_aware=kind == "BroadcastHashJoinExec" and bool(node.isNullAwareAntiJoin()),
         )
+
+
+def _name(node: JavaObject, kind: str) -> str:
+    """An operator's name. The catalog plans a source that is computed first as an empty RDD."""
+    return MERGE_SOURCE if kind == "RDDScanExec" and _kind(node.rdd()) == "EmptyRDD" else kind.removesuffix("Exec")
 
 
 def _scan(node: JavaObject) -> Scan:

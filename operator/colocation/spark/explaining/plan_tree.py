@@ -8,6 +8,9 @@ INTERNAL_SHUFFLES = frozenset({"TakeOrderedAndProject", "CollectLimit", "Collect
 PARTITION_MERGES = frozenset({"Coalesce"})
 """Operators that put several partitions into one: a task then reads buckets of several nodes."""
 
+MERGE_SOURCE = "MergeSource"
+"""The rows of a MERGE's source that is computed before the queries that join it."""
+
 
 @dataclass(frozen=True)
 class Expression:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .plan_tree import INTERNAL_SHUFFLES, PARTITION_MERGES, Expression, Grouping, Join, PlanNode, Scan
+from .plan_tree import INTERNAL_SHUFFLES, MERGE_SOURCE, PARTITION_MERGES, Expression, Grouping, Join, PlanNode, Scan
 
 SESSION_DISABLED = "Session disabled"
 NO_GROUP = "Tables are not in the same group"
@@ -99,6 +99,8 @@ def _leaves(inputs: Iterable[PlanNode]) -> list[PlanNode]:
 
 def _foreign_rows(leaves: Iterable[PlanNode]) -> str:
     for leaf in leaves:
+        if leaf.name == MERGE_SOURCE:
+            return f"{REDISTRIBUTED}: the source is computed first"
         if leaf.scan is None:
             return f"{NO_GROUP}: rows of one side ({leaf.name}) are not of a ColocatedTable"
         if _known(leaf.scan) is None:

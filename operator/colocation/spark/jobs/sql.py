@@ -2,6 +2,7 @@
 
 ``<table>`` is one of the namespace, ``<namespace>.<table>`` one of another, where their rights allow it.
 ``EXPLAIN SELECT …`` is answered without running the query: the plan, and the verdict on each join, group-by and window.
+So are ``EXPLAIN UPDATE …``, ``DELETE`` and ``MERGE``, with the verdict on each of the statement's queries.
 
 The rows go to the reader whose token's digest is given, see ``colocation.model.driver_output``; the last line of the
 log has everything else.
@@ -27,6 +28,8 @@ from colocation.spark.jobs.statement_result import ResultServer, pieces_of, with
 
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
 """Spark's own modes of EXPLAIN stay Spark's."""
+CHANGE = re.compile(r"\s*(UPDATE|DELETE|MERGE|WITH)\b", re.IGNORECASE)
+"""How statements begin that may change single rows."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -106,6 +109,7 @@ def explain_statement(spark: SparkSession, statement: str) -> StatementResult:
 
 def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> StatementResult:
     """The result of a statement: rows, seconds, bytes read, verdicts of the plan that was executed, commits."""
+    change = explained_change(spark, statement) if with_plan else None
     mark, committed = read_metrics(spark), commit_count(spark)
     started = time.monotonic()
     df = with_times_as_text(spark.sql(statement))
@@ -113,7 +117,15 @@ def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> St
     seconds = time.monotonic() - started
     summary = {"seconds": round(seconds, 3), **explain_json(df), **asdict(read_metrics(spark, mark))}
     summary["commits"] = commits_since(spark, committed)
-    return StatementResult(df.columns, pieces, {**summary, "explain": explain(df)} if with_plan else summary)
+    if with_plan:
+        summary |= {"explain": explain(df)} if change is None else change
+    return StatementResult(df.columns, pieces, summary)
+
+
+def explained_change(spark: SparkSession, statement: str) -> dict[str, Any] | None:
+    """The plan and verdicts of an UPDATE, DELETE or MERGE, which is explained before it runs; None of others."""
+    verdicts = explain_json(statement, spark) if CHANGE.match(statement) else {"changes": []}
+    return {**verdicts, "explain": explain(statement, spark)} if verdicts["changes"] else None
 
 
 def commit_count(spark: SparkSession) -> int:

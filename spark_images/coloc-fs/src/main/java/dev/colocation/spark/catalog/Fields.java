@@ -2,11 +2,14 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Arrays;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import scala.Product;
 
-/** Reads and changes fields of Spark's plans by name, since versions of Spark add fields, so that constructors and copy methods differ. */
+/** Spark's plans by the names of fields and methods, since versions add fields and parameters, so that signatures differ. */
 final class Fields {
   private Fields() {}
 
@@ -29,6 +32,20 @@ final class Fields {
       return (T) node.getClass().getConstructors()[0].newInstance(values);
     } catch (InstantiationException | IllegalAccessException | InvocationTargetException error) {
       throw unknown(node, error.toString());
+    }
+  }
+
+  /** Calls a method of a Scala object. Later versions have more parameters; {@code false} is as in the oldest. */
+  static Object call(Object singleton, String name, Object... given) {
+    Method method = Stream.of(singleton.getClass().getMethods()).filter(one -> one.getName().equals(name)).findFirst().orElseThrow();
+    Object[] arguments = Arrays.copyOf(given, method.getParameterCount());
+    Arrays.fill(arguments, given.length, arguments.length, false);
+    try {
+      return method.invoke(singleton, arguments);
+    } catch (IllegalAccessException error) {
+      throw new ColocationException("this Spark has another " + name + " than those known: " + error, error).unchecked();
+    } catch (InvocationTargetException error) {
+      throw ColocationException.unchecked(error.getCause());
     }
   }
 

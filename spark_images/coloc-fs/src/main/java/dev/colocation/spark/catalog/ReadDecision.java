@@ -28,6 +28,8 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   static final String SILENCE = "OperatorSilent: ";
   static final String NO_GROUP = "Tables are not in the same group";
   static final String INCONSISTENT = "Inconsistent distribution of table and queries";
+  static final String TRANSFORMED = "Src column hash been transformed by expr";
+  static final String REDISTRIBUTED = "The src data has been redistributed";
 
   private static final String BUCKETING = "spark.sql.sources.bucketing.enabled";
 

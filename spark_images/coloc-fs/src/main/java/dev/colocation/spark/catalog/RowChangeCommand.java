@@ -29,6 +29,7 @@ public final class RowChangeCommand extends LogicalPlan implements LeafRunnableC
   private final transient DataSourceV2Relation target;
   private final transient RowStatement statement;
   private final Seq<Attribute> output;
+  private transient ExplainedRowChange explained;
 
   RowChangeCommand(RowChange.Kind kind, DataSourceV2Relation target, RowStatement statement) {
     this.kind = kind;
@@ -53,20 +54,33 @@ public final class RowChangeCommand extends LogicalPlan implements LeafRunnableC
     return output;
   }
 
-  /** The statement's queries, shown by EXPLAIN. Spark also describes each statement that runs, which need not be planned twice. */
-  @Override
-  @SuppressWarnings({"rawtypes", "unchecked"}) // Scala's covariant Seq has no type in Java that fits both superclasses
-  public Seq innerChildren() {
-    boolean isExplained = StackWalker.getInstance().walk(
+  /** The statement's queries, without running them. */
+  public synchronized ExplainedRowChange explain(org.apache.spark.sql.classic.SparkSession session) {
+    if (explained == null) {
+      explained = new RowChangeRun(session, kind, target, statement).explain();
+    }
+    return explained;
+  }
+
+  private ExplainedRowChange explain() {
+    return explain(org.apache.spark.sql.classic.SparkSession.active());
+  }
+
+  /** Whether its queries are shown. Spark also describes each statement that runs, which need not be planned twice. */
+  private synchronized boolean isExplained() {
+    return explained != null || StackWalker.getInstance().walk(
         frames -> frames.anyMatch(frame -> frame.getClassName().equals(ExplainCommand.class.getName())));
-    return isExplained ? FilesRelation.sequence(
-        new RowChangeRun(org.apache.spark.sql.classic.SparkSession.active(), kind, target, statement).plans())
-        : FilesRelation.sequence(List.of());
   }
 
   @Override
-  public String simpleString(int maxFields) {
-    return nodeName() + " " + kind.label() + " " + target.table().name();
+  @SuppressWarnings({"rawtypes", "unchecked"}) // Scala's covariant Seq has no type in Java that fits both superclasses
+  public Seq innerChildren() {
+    return FilesRelation.sequence(isExplained() ? explain().plans().toList() : List.of());
+  }
+
+  @Override
+  public String argString(int maxFields) {
+    return kind.label() + " " + target.table().name() + (isExplained() ? " [" + explain() + "]" : "");
   }
 
   @Override

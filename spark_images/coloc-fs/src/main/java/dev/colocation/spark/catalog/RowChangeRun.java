@@ -98,20 +98,42 @@ final class RowChangeRun {
     }
   }
 
-  /** The physical plans of the statement's queries, as if rows of all files changed: which rows change, and the new files. */
-  List<SparkPlan> plans() {
+  /** The statement's queries, as if rows of all files changed. Nothing is run, and no source is read. */
+  ExplainedRowChange explain() {
     table.requireReadable();
-    RowChangeQueries queries = new RowChangeQueries(table.layout(), columns, statement);
-    List<DataFile> files = committed(target.target().begin());
-    List<SparkPlan> plans = new ArrayList<>();
-    if (changesRows(statement)) {
-      plans.add(planned(queries.changed(relation(files))));
+    // Adaptive execution takes sorts away only while it runs.
+    session.sessionState().conf().setConfString("spark.sql.adaptive.enabled", "false");
+    List<ExplainedRowChange.Query> found = new ArrayList<>();
+    List<Expression> keys = keysOfSource();
+    RowChangeReasons reasons = new RowChangeReasons(
+        table, statement, keyColumns(), !keys.isEmpty(), session.sessionState().conf());
+    RowStatement given = statement;
+    Optional<SourceOnce.Computed> computed =
+        statement.source().flatMap(source -> SourceOnce.planned(session, source, keys, target.plannedBuckets(), group()));
+    if (computed.isPresent()) {
+      found.add(ExplainedRowChange.query("source", computed.get().plan(), reasons.ofSource(computed.get().reason())));
+      given = statement.withSource(computed.get().rows());
     }
-    List<LogicalPlan> branches = branches(queries, statement, files, files);
-    if (!branches.isEmpty()) {
-      plans.add(planned(DistributeRows.ofRowChange(ReplacingWrite.together(branches), target)));
+    RowChangeQueries queries = new RowChangeQueries(table.layout(), columns, given);
+    ChosenFiles files = relation(committed(target.target().begin()));
+    if (changesRows(given)) {
+      found.add(ExplainedRowChange.query("rows that change", planned(queries.changed(files)), reasons.ofChanged()));
+      found.add(ExplainedRowChange.query("rows that stay", written(queries.staying(files)), reasons.ofStaying()));
+      queries.moving(files).ifPresent(moving ->
+          found.add(ExplainedRowChange.query("rows that move", written(moving), reasons.ofMoving())));
     }
-    return plans;
+    if (!given.notMatched().isEmpty()) {
+      found.add(ExplainedRowChange.query("rows that are inserted", written(queries.inserted(files.plan())), reasons.ofInserted()));
+    }
+    return new ExplainedRowChange(found);
+  }
+
+  private String group() {
+    return table.group().map(found -> found.object().key().toString()).orElse("");
+  }
+
+  private SparkPlan written(LogicalPlan rows) {
+    return planned(DistributeRows.ofRowChange(rows, target));
   }
 
   private SparkPlan planned(LogicalPlan query) {
@@ -131,8 +153,7 @@ final class RowChangeRun {
   /** What the source has in the place of the target's bucket key; empty when the condition does not compare all of it. */
   private List<Expression> keysOfSource() {
     List<Expression> keys = new ArrayList<>();
-    for (String name : table.layout().bucketedBy()) {
-      AttributeReference column = columns.stream().filter(one -> one.name().equalsIgnoreCase(name)).findFirst().orElseThrow();
+    for (AttributeReference column : keyColumns()) {
       Optional<Expression> other = statement.source().isEmpty() ? Optional.empty()
           : RowChangeQueries.conjuncts(statement.on()).flatMap(conjunct -> comparedWith(conjunct, column).stream()).findFirst();
       if (other.isEmpty()) {
@@ -141,6 +162,11 @@ final class RowChangeRun {
       keys.add(other.get());
     }
     return keys;
+  }
+
+  private List<AttributeReference> keyColumns() {
+    return table.layout().bucketedBy().stream().map(
+        name -> columns.stream().filter(one -> one.name().equalsIgnoreCase(name)).findFirst().orElseThrow()).toList();
   }
 
   private Optional<Expression> comparedWith(Expression conjunct, AttributeReference column) {

@@ -2,10 +2,7 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.write.RowChange;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Method;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -156,22 +153,11 @@ public final class RowChanges extends Rule<LogicalPlan> {
       return values("alignInsertAssignments", given);
     }
 
-    /** By reflection: later versions have more parameters, which say how nested fields are coerced; {@code false} is as in the oldest. */
+    /** Later versions have more parameters, which give how nested fields are coerced. */
     @SuppressWarnings("unchecked")
     private List<Expression> values(String name, scala.collection.immutable.Seq<Assignment> given) {
-      Method method = Stream.of(AssignmentUtils$.class.getMethods()).filter(one -> one.getName().equals(name)).findFirst().orElseThrow();
-      Object[] arguments = new Object[method.getParameterCount()];
-      Arrays.fill(arguments, false);
-      arguments[0] = target.output();
-      arguments[1] = given;
-      try {
-        var aligned = (scala.collection.immutable.Seq<Assignment>) method.invoke(AssignmentUtils$.MODULE$, arguments);
-        return CollectionConverters.asJava(aligned).stream().map(Assignment::value).map(Assignments::withoutName).toList();
-      } catch (IllegalAccessException error) {
-        throw new ColocationException("this Spark has another AssignmentUtils than those known: " + error, error).unchecked();
-      } catch (InvocationTargetException error) {
-        throw ColocationException.unchecked(error.getCause());
-      }
+      var aligned = (scala.collection.immutable.Seq<Assignment>) Fields.call(AssignmentUtils$.MODULE$, name, target.output(), given);
+      return CollectionConverters.asJava(aligned).stream().map(Assignment::value).map(Assignments::withoutName).toList();
     }
 
     /** Spark names values whose metadata is not the column's, so that they are no plain columns of the source any more. */

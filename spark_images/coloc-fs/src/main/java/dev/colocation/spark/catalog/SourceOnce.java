@@ -1,20 +1,18 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
-import dev.colocation.spark.fs.ColocPath;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
-import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
@@ -25,13 +23,13 @@ import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.LogicalRDD$;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction1;
 
 /**
@@ -67,19 +65,55 @@ final class SourceOnce implements AutoCloseable {
    * @param buckets of the target
    */
   static SourceOnce of(SparkSession session, LogicalPlan source, List<Expression> keys, int buckets) {
-    if (isRepeatable(source) && isInBuckets(session, source, keys, buckets)) {
+    if (staysInPlace(session, source, keys, buckets)) {
       return new SourceOnce(source, Optional.empty());
     }
-    Seq<SortOrder> order = FilesRelation.sequence(keys.stream().map(SourceOnce::ascending).toList());
-    LogicalPlan rows = keys.isEmpty() ? source : new Sort(order, false,
-        new RepartitionByExpression(FilesRelation.sequence(keys), source, Option.apply(buckets), Option.empty()), Option.empty());
-    LogicalPlan computed = Dataset.ofRows(session, rows).localCheckpoint(true).queryExecution().analyzed();
+    LogicalPlan computed = Dataset.ofRows(session, together(source, keys, buckets)).localCheckpoint(true).queryExecution().analyzed();
     if (!(computed instanceof LogicalRDD kept)) {
       throw new ColocationException("this Spark keeps rows in another plan than those known: " + computed.nodeName()).unchecked();
     }
-    LogicalPlan shown = keys.isEmpty() || kept.rdd().getNumPartitions() != buckets ? kept : Fields.with(kept, Map.of(
-        "outputPartitioning", new HashPartitioning(FilesRelation.sequence(keys), buckets), "outputOrdering", order));
-    return new SourceOnce(withIds(shown, source), Optional.of(kept));
+    boolean isTogether = !keys.isEmpty() && kept.rdd().getNumPartitions() == buckets;
+    return new SourceOnce(withIds(isTogether ? inBuckets(kept, keys, buckets) : kept, source), Optional.of(kept));
+  }
+
+  /**
+   * A source that is computed before the other queries, as planned.
+   *
+   * @param plan computes it
+   * @param reason why it is not read where it is
+   * @param rows what the other queries are planned with: it has the partitions and the order of the computed rows, but no row
+   */
+  record Computed(SparkPlan plan, String reason, LogicalPlan rows) {}
+
+  /**
+   * What {@link #of} would do, without computing the source; empty when it is read where it is.
+   *
+   * @param group of the target
+   */
+  static Optional<Computed> planned(SparkSession session, LogicalPlan source, List<Expression> keys, int buckets, String group) {
+    if (staysInPlace(session, source, keys, buckets)) {
+      return Optional.empty();
+    }
+    Dataset<Row> computed = Dataset.ofRows(session, together(source, keys, buckets));
+    LogicalRDD rows = (LogicalRDD) Fields.call(LogicalRDD$.MODULE$, "fromDataset",
+        session.sparkContext().emptyRDD(ClassTag$.MODULE$.apply(InternalRow.class)), computed);
+    return Optional.of(new Computed(computed.queryExecution().executedPlan(), RepeatableSource.whyElsewhere(source, keys, group),
+        withIds(keys.isEmpty() ? rows : inBuckets(rows, keys, buckets), source)));
+  }
+
+  private static Seq<SortOrder> order(List<Expression> keys) {
+    return FilesRelation.sequence(keys.stream().map(SourceOnce::ascending).toList());
+  }
+
+  /** The rows of the source in the target's buckets, where the condition compares the bucket key. */
+  private static LogicalPlan together(LogicalPlan source, List<Expression> keys, int buckets) {
+    return keys.isEmpty() ? source : new Sort(order(keys), false,
+        new RepartitionByExpression(FilesRelation.sequence(keys), source, Option.apply(buckets), Option.empty()), Option.empty());
+  }
+
+  private static LogicalRDD inBuckets(LogicalRDD rows, List<Expression> keys, int buckets) {
+    return Fields.with(rows, Map.of(
+        "outputPartitioning", new HashPartitioning(FilesRelation.sequence(keys), buckets), "outputOrdering", order(keys)));
   }
 
   private static SortOrder ascending(Expression key) {
@@ -100,6 +134,11 @@ final class SourceOnce implements AutoCloseable {
           FilesRelation.sequence(List.of()), Option.apply(wanted.get(place).metadata()), FilesRelation.sequence(List.of())));
     }
     return isSame ? computed : new Project(FilesRelation.sequence(columns), computed);
+  }
+
+  /** Whether the source is read where it is, as often as it is needed. */
+  private static boolean staysInPlace(SparkSession session, LogicalPlan source, List<Expression> keys, int buckets) {
+    return RepeatableSource.whyNot(source).isEmpty() && isInBuckets(session, source, keys, buckets);
   }
 
   /** Whether the rows are in the target's buckets already. */
@@ -135,29 +174,6 @@ final class SourceOnce implements AutoCloseable {
       }
     }
     return true;
-  }
-
-  /** Nodes that give the same rows for the same rows, however their tasks are scheduled, unless rows are shuffled below them. */
-  private static final Set<String> REPEATABLE = Set.of(
-      "Project", "Filter", "Join", "Aggregate", "Window", "SubqueryAlias", "View", "Sort", "Distinct", "Expand");
-
-  /** Whether the plan gives the same rows whenever it is read, unless rows are shuffled. */
-  private static boolean isRepeatable(LogicalPlan plan) {
-    List<LogicalPlan> children = CollectionConverters.asJava(plan.children());
-    return (children.isEmpty() ? isFixed(plan) : REPEATABLE.contains(plan.getClass().getSimpleName()))
-        && CollectionConverters.asJava(plan.expressions()).stream().allMatch(SourceOnce::isRepeatable)
-        && children.stream().allMatch(SourceOnce::isRepeatable);
-  }
-
-  /** Users may call functions deterministic that are not. */
-  private static boolean isRepeatable(Expression expression) {
-    return expression.deterministic() && !(expression instanceof UserDefinedExpression)
-        && (!(expression instanceof SubqueryExpression subquery) || isRepeatable(subquery.plan()))
-        && CollectionConverters.asJava(expression.children()).stream().allMatch(SourceOnce::isRepeatable);
-  }
-
-  private static boolean isFixed(LogicalPlan leaf) {
-    return leaf instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation files && ColocPath.isRootOf(files);
   }
 
   @Override
