@@ -114,6 +114,22 @@ def test_modes(spark: SparkSession, catalog: FakeCatalog) -> None:
     assert keys_after("overwrite", 40, 3) == {(4, 3)}
 
 
+@pytest.mark.parametrize(("mode", "start"), [("append", 20), ("overwrite-partitions", 30), ("overwrite", 40)])
+def test_results_have_the_counts_of_snapshots(
+    spark: SparkSession, catalog: FakeCatalog, mode: str, start: int
+) -> None:
+    """Rows inserted, updated and deleted, and files removed, by the same names as in the snapshot."""
+    rows = spark.range(start, start + 10).selectExpr("id AS k", "1 AS p")
+    add_table(catalog, "counted", spark.range(20).selectExpr("id AS k", "CAST(id % 2 AS INT) AS p"), ["k"], ("p",))
+    done = load(rows, "counted", mode=mode, catalog=catalog, idempotency_key="once")
+    again = load(rows, "counted", mode=mode, catalog=catalog, idempotency_key="once")
+    snapshot = catalog.tables["counted"].status.snapshot
+    names = ("rows_inserted", "rows_updated", "rows_deleted", "files_removed")
+    expected = [getattr(snapshot, name) for name in names]
+    assert expected[:3] == [10, 0, {"append": 0, "overwrite-partitions": 10, "overwrite": 20}[mode]]
+    assert [[getattr(result, name) for name in names] for result in (done, again)] == [expected, expected]
+
+
 def test_misfits_are_refused_before_anything_is_written(
     spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
 ) -> None:

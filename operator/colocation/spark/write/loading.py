@@ -117,6 +117,8 @@ class LoadResult:
         compaction: what was merged right after, when ``spec.compaction`` asked for it.
         compaction_failure: why that failed; the load is committed all the same.
         substitutes: of which buckets copies lie on other nodes meanwhile, and why.
+        rows_inserted, rows_updated, rows_deleted, files_removed: what the commit changed, as ``<table>.snapshots`` has
+            it; of a key that was committed before, what that commit changed. None = unknown.
     """
 
     rows: int
@@ -128,6 +130,10 @@ class LoadResult:
     compaction: CompactionResult | None = None
     compaction_failure: str = ""
     substitutes: tuple[Substitute, ...] = ()
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    files_removed: int | None = None
 
 
 def load(

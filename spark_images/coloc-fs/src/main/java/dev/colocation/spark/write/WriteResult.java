@@ -5,12 +5,14 @@ import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 
 /**
  * The result of a write. It can be read afterwards by the id that the write was given ({@link WriteOptions#ID}).
@@ -22,12 +24,16 @@ import java.util.Optional;
  * @param substitutes the buckets whose copies are on other nodes meanwhile, and why
  * @param compaction the compaction after the write, where the table enables it; null = none
  * @param compactionFailure why it failed; the write is still committed
+ * @param rowsInserted by the commit, as its snapshot records it, like {@code rowsUpdated} and {@code rowsDeleted}; null = unknown
+ * @param filesRemoved by the commit; null = unknown
  */
 @JsonInclude(JsonInclude.Include.ALWAYS)
 public record WriteResult(
     long rows, long files, long bytes, long partitions, @JsonProperty("snapshot_id") long snapshotId,
     @JsonProperty("replicas_missing") int replicasMissing, List<Substitute> substitutes, Compaction.Result compaction,
-    @JsonProperty("compaction_failure") String compactionFailure) {
+    @JsonProperty("compaction_failure") String compactionFailure, @JsonProperty("rows_inserted") Long rowsInserted,
+    @JsonProperty("rows_updated") Long rowsUpdated, @JsonProperty("rows_deleted") Long rowsDeleted,
+    @JsonProperty("files_removed") Long filesRemoved) {
 
   /** The number of results that this driver keeps. */
   private static final int MAX_KEPT = 1000;
@@ -44,14 +50,18 @@ public record WriteResult(
 
   /** The result of a write without rows, which changes nothing. */
   static WriteResult nothing(long snapshotId) {
-    return new WriteResult(0, 0, 0, 0, snapshotId, 0, List.of(), null, "");
+    return new WriteResult(0, 0, 0, 0, snapshotId, 0, List.of(), null, "", 0L, 0L, 0L, 0L);
   }
 
   static WriteResult of(CommitResult committed, List<DataFile> files, Compaction.AfterWrite.Outcome compaction) {
     long partitions = committed.wasCommittedBefore() ? 0 : files.stream().map(DataFile::partition).distinct().count();
+    Optional<RowCounts> rows = committed.changed().rows();
+    OptionalLong removed = committed.changed().filesRemoved();
     return new WriteResult(
         committed.rows(), committed.files(), committed.bytes(), partitions, committed.snapshotId(),
-        committed.replicasMissing(), committed.substitutes(), compaction.result(), compaction.failure());
+        committed.replicasMissing(), committed.substitutes(), compaction.result(), compaction.failure(),
+        rows.map(RowCounts::inserted).orElse(null), rows.map(RowCounts::updated).orElse(null),
+        rows.map(RowCounts::deleted).orElse(null), removed.isPresent() ? removed.getAsLong() : null);
   }
 
   void keep(String id) {
