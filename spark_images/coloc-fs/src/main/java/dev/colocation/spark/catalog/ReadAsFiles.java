@@ -47,25 +47,25 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
 
   private static LogicalPlan replaced(LogicalPlan plan) {
     if (plan instanceof DeleteFromTable delete && CatalogStatements.target(delete.table()) != null) {
-      return delete.condition().resolved()
-          ? delete.withNewChildren(FilesRelation.sequence(List.of(withoutLengths(delete.table())))) : plan;
+      return delete.withNewChildren(FilesRelation.sequence(List.of(withoutLengths(delete, delete.table()))));
     }
     if (plan instanceof UpdateTable update && CatalogStatements.target(update.table()) != null) {
-      return update.withNewChildren(FilesRelation.sequence(List.of(withoutLengths(update.table()))));
+      return update.withNewChildren(FilesRelation.sequence(List.of(withoutLengths(update, update.table()))));
     }
     if (plan instanceof MergeIntoTable merge && CatalogStatements.target(merge.targetTable()) != null) {
       return merge.withNewChildren(FilesRelation.sequence(List.of(
-          withoutLengths(merge.targetTable()), merge.sourceTable().resolveOperatorsUp(new Replacement()))));
+          withoutLengths(merge, merge.targetTable()), merge.sourceTable().resolveOperatorsUp(new Replacement()))));
     }
     return plan.resolveOperatorsUp(new Replacement());
   }
 
   /**
    * A table whose rows change is none that is read: Spark would pad the values of its CHAR columns by a projection, which it then
-   * takes for no table. What the condition compares them with is padded all the same.
+   * takes for no table. What conditions compare them with is padded by the lengths that their columns had when they were resolved.
    */
-  private static LogicalPlan withoutLengths(LogicalPlan target) {
-    return target.transformUp(new WithoutLengths());
+  private static LogicalPlan withoutLengths(LogicalPlan statement, LogicalPlan target) {
+    boolean isResolved = CollectionConverters.asJava(statement.expressions()).stream().allMatch(Expression::resolved);
+    return isResolved ? target.transformUp(new WithoutLengths()) : target;
   }
 
   private static final class WithoutLengths extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
