@@ -29,6 +29,8 @@ SETTINGS = (
     "spark.sql.session.timeZone = Asia/Tokyo", "spark.sql.caseSensitive = true",
     "spark.sql.timestampType = TIMESTAMP_NTZ", "spark.sql.files.ignoreCorruptFiles = true",
 )  # fmt: skip
+ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
 QUERIES_UNDER_A_SETTING = 3
 KEPT_SNAPSHOTS = 3
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -370,6 +372,10 @@ class Story:
         of_left = f"FROM LEFT_TABLE a WHERE {where}"
         join = self._random.choice(("INNER", "LEFT", "RIGHT", "FULL"))
         order = ", ".join(f"{one.name} NULLS FIRST" for one in left.all)
+        places = ", ".join(f"a.{one.name} NULLS FIRST" for one in left.all)
+        within = self._random.choice(("a.k", f"a.k, a.{a}", f"a.{a}"))
+        window = self._random.choice(("rank()", "dense_rank()"))
+        so_far = self._random.choice(("row_number()", "count(*)", f"max(a.{number})", f"first_value(a.{a})"))
         yield f"SELECT {', '.join(text('a.' + one.name) for one in left.all)} {of_left}"
         yield f"SELECT {key}, {text(total)} {of_left} GROUP BY a.k"
         yield f"SELECT {text(total)}, {text('count(*)')} {of_left}"
@@ -381,7 +387,9 @@ class Story:
         yield f"SELECT {key}, {value} {of_left} AND {negated}EXISTS (SELECT 1 FROM RIGHT_TABLE b WHERE {on})"
         yield (f"SELECT {key}, {text('(SELECT count(*) FROM RIGHT_TABLE b WHERE b.k = a.k)')} {of_left} "
                f"AND a.k {negated}IN (SELECT b.k FROM RIGHT_TABLE b WHERE b.k IS NOT NULL)")  # fmt: skip
-        yield f"SELECT {key}, {value}, {text(f'rank() OVER (PARTITION BY a.k ORDER BY a.{a} NULLS FIRST)')} {of_left}"
+        yield f"SELECT {key}, {value}, {text(f'{window} OVER (PARTITION BY a.k ORDER BY a.{a} NULLS FIRST)')} {of_left}"
+        running = text(f"{so_far} OVER (PARTITION BY {within} ORDER BY {places} {ROWS})")
+        yield f"SELECT {key}, {value}, {running} {of_left}"
         yield (f"SELECT {key} {of_left} {self._random.choice(('UNION', 'UNION ALL', 'INTERSECT', 'EXCEPT'))} "
                f"SELECT {text('b.k')} FROM RIGHT_TABLE b")  # fmt: skip
         first = f"(SELECT * {of_left} ORDER BY {order} LIMIT 7)"
