@@ -19,6 +19,8 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
     catalog = load_events(application, agents)
     add_table(catalog, "timed", application.sql(EVENTS.format(first=0, last=300)), ["k"], sorted_by=("k", "n"))
     load(application.sql(EVENTS.format(first=300, last=600)), "timed", catalog=catalog)
+    touching = "SELECT 7L AS k, true AS flag, 0L AS n UNION ALL SELECT id DIV 4 + 7, false, id FROM range(800)"
+    add_table(catalog, "touching", application.sql(touching), ["k"], ("flag",))
     return catalog
 
 
@@ -54,6 +56,17 @@ def test_joins_need_no_sort(session: SparkSession, left: str, right: str, on: st
     assert found == expected and found
     assert how in plan and "Exchange" not in plan
     assert "Sort [" not in plan
+
+
+@pytest.mark.parametrize("statement", [
+    pytest.param("SELECT k, flag, rank() OVER (PARTITION BY k ORDER BY flag) AS place FROM touching", id="window"),
+    pytest.param("SELECT l.k, l.flag, l.n, r.m FROM touching l JOIN (SELECT id DIV 4 + 7 AS k, id % 2 = 0 AS flag, "
+                 "id AS m FROM range(800)) r ON l.k = r.k AND l.flag = r.flag", id="join"),
+])  # fmt: skip
+def test_rows_of_one_key_come_in_the_order_of_partitions(session: SparkSession, statement: str) -> None:
+    """Though the file of one partition ends with the key that another's begins with."""
+    _, found, expected = both_answers(session, statement)
+    assert found == expected and found
 
 
 def test_three_tables_are_joined_in_one_order(session: SparkSession) -> None:

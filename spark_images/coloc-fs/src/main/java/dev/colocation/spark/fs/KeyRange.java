@@ -64,6 +64,11 @@ public final class KeyRange implements Serializable {
     return values.length / 2;
   }
 
+  /** The same, known of so many sort columns at most. */
+  public KeyRange leading(int columns) {
+    return columns >= columns() ? this : of(first().subList(0, columns), last().subList(0, columns));
+  }
+
   /** The first key, then the last one. */
   public List<Object> values() {
     return Collections.unmodifiableList(Arrays.asList(values));

@@ -65,13 +65,16 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
     return new FileOrder(leading, columns, keyed, keys, together);
   }
 
-  /** The files of a bucket that have the same leading values. */
+  /**
+   * The files of a bucket that have the same leading values. Where a partition column follows the {@code keyed} ones, files that have a
+   * key in common are in no chain: the partition decides the order of its rows.
+   */
   List<List<PartitionedFile>> chains(List<PartitionedFile> files) {
-    return merged.isEmpty() ? List.of(files) : new FileChains<>(this::keysOf, keyed).chains(files);
+    return merged.isEmpty() ? List.of(files) : new FileChains<>(this::keysOf, merged.size()).chains(files);
   }
 
   private KeyRange keysOf(PartitionedFile file) {
-    return keys.getOrDefault(path(file), KeyRange.NONE);
+    return keys.getOrDefault(path(file), KeyRange.NONE).leading(keyed);
   }
 
   private static String path(PartitionedFile file) {
