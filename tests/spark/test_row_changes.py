@@ -371,3 +371,31 @@ def test_a_compaction_of_what_a_statement_read(session: SparkSession) -> None:
         run_after(session, merge.format(table, "1L, 8L"), compacted)
     session.sql(merge.format(table, "1L, 8L"))
     assert pairs(session, table) == [(1, 1), (1, 2), (1, 3), (7, 5), (8, 5)]
+
+def test_texts_of_a_length_that_stay_and_move(session: SparkSession) -> None:
+    """One write has the rows of several queries: those that stay in their partition, those that move, and new ones."""
+    columns = "k BIGINT, v VARCHAR(6), p CHAR(4)"
+    target = make_table(session, f"{IN}.texts", columns, "PARTITIONED BY (p)")
+    source = make_table(session, f"{IN}.of_texts", columns)
+    session.sql(f"INSERT INTO {target} VALUES (1, 'a', 'p'), (2, 'b', 'q')")
+    session.sql(f"INSERT INTO {source} SELECT k, v, p FROM {target} UNION ALL SELECT k + 2, v, p FROM {target}")
+    session.sql(f"MERGE INTO {target} t USING {source} s ON t.k = s.k "
+                "WHEN MATCHED AND t.k = 1 THEN UPDATE SET p = rpad('r', 4, ' ') "
+                "WHEN MATCHED THEN UPDATE SET v = coalesce(substr(t.v || 'x', 1, 4), CAST('B' AS VARCHAR(6))) "
+                "WHEN NOT MATCHED AND s.k = 3 THEN INSERT (k, v) VALUES (s.k, s.v) "
+                "WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+    session.sql(f"UPDATE {target} SET p = 'z' WHERE k = 4")
+    found = sorted(tuple(row) for row in session.table(target).collect())
+    assert found == [(1, "a", "r   "), (2, "bx", "q   "), (3, "a", None), (4, "b", "z   ")]
+
+
+def test_conditions_on_padded_texts(session: SparkSession) -> None:
+    """Constants are padded as the column is, also where columns of the statement are known late, as those of a star."""
+    table = make_table(session, f"{IN}.padded", "k BIGINT, c CHAR(4)")
+    session.sql(f"INSERT INTO {table} VALUES (1, 'A'), (2, 'B'), (3, NULL)")
+    source = (f"SELECT * FROM {table} WHERE k > 5 "
+              "UNION ALL SELECT * FROM (VALUES (CAST(4 AS BIGINT), rpad('C', 4, ' '))) AS one(k, c)")  # fmt: skip
+    session.sql(f"MERGE INTO {table} t USING ({source}) s ON t.k = s.k "
+                "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+                "WHEN NOT MATCHED BY SOURCE AND NOT (t.c IN (trim('A'))) THEN DELETE")  # fmt: skip
+    assert sorted(row["k"] for row in session.table(table).collect()) == [1, 3, 4]

@@ -1,6 +1,7 @@
 package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.CatalogStatements;
+import dev.colocation.spark.catalog.CheckedTexts;
 import dev.colocation.spark.catalog.ChangesAsFiles;
 import dev.colocation.spark.catalog.MergeStars;
 import dev.colocation.spark.catalog.MissingColumns;
@@ -31,8 +32,8 @@ import scala.runtime.BoxedUnit;
 /**
  * Adds the rules for colocated tables to a session ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link ChangesAsFiles}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
- * MissingColumns}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link
- * NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows}
+ * MissingColumns}, {@link ReadAsFiles}, {@link FilePerTask} and {@link CheckedTexts} when a query is analyzed, {@link StreamAsFiles},
+ * {@link NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows}
  * when it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its
  * plan is to be executed. On an unknown Spark, each leaves plans as they are.
  *
@@ -54,6 +55,9 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
     UnknownSpark.orNothing(() -> extensions.injectPostHocResolutionRule(session -> new RowChanges()));
+    if (MissingColumns.isNeeded()) {
+      UnknownSpark.orNothing(() -> extensions.injectPostHocResolutionRule(session -> new CheckedTexts()));
+    }
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new StreamAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new NewestInStreams()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PaddedInFiles()));
