@@ -45,3 +45,11 @@ def test_every_variant_ran_every_workload(measured: list[dict[str, Any]]) -> Non
     assert ran == {(workload.name, variant) for workload in WORKLOADS for variant in VARIANTS}
     assert all(row.keys() >= COLUMNS and row["bytes_written"] > 0 for row in measured)
     assert all((row["rows_changed"] > 0) == (row["workload"] != "compaction") for row in measured)
+
+
+def test_sources_of_the_group_are_neither_shuffled_nor_sorted(measured: list[dict[str, Any]]) -> None:
+    """In all queries of each statement, as they ran; tables of other formats are."""
+    ours = {row["workload"]: (row["exchanges"], row["sorts"]) for row in measured if row["variant"] == "colocated"}
+    assert ours == {workload.name: (0, 0) for workload in WORKLOADS}
+    peers = [row for row in measured if row["variant"].startswith(("iceberg", "delta"))]
+    assert any(row["exchanges"] > 0 for row in peers) and any(row["sorts"] > 0 for row in peers)
