@@ -384,8 +384,7 @@ class ReadingTest {
     try (FakeAgent agent = new FakeAgent(impostor)) {
       agent.files.put(TestTable.target(TestTable.SECOND), content);
       other.agents.put("node-2", agent.url());
-      IOException error = assertThrows(
-          IOException.class, () -> other.openInVain().open(other.location(TestTable.SECOND)).read());
+      IOException error = other.refusalOf(TestTable.SECOND);
       assertTrue(error.getMessage().contains("node-2.colocation-agent"), error.getMessage());
     }
   }
@@ -398,8 +397,7 @@ class ReadingTest {
     try (FakeAgent agent = new FakeAgent(ofAnother)) {
       agent.files.put(TestTable.target(TestTable.SECOND), other.contents.get(TestTable.SECOND));
       other.agents.put("node-2", agent.url());
-      IOException error = assertThrows(
-          IOException.class, () -> other.openInVain().open(other.location(TestTable.SECOND)).read());
+      IOException error = other.refusalOf(TestTable.SECOND);
       assertTrue(error.getMessage().contains("node-2.colocation-agent"), error.getMessage());
       assertEquals(0, agent.requests);
       other.agents.clear();

@@ -1,5 +1,7 @@
 package dev.colocation.spark.fs;
 
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.github.luben.zstd.Zstd;
 import dev.colocation.spark.ColocFileSystem;
@@ -87,6 +89,15 @@ final class TestTable {
   /** For who will be refused by all agents. */
   ColocFileSystem openInVain() throws IOException {
     return open(3);
+  }
+
+  /** The error of a read that all agents refuse; once more where a busy machine took too long even to connect. */
+  IOException refusalOf(String path) {
+    IOException error = null;
+    for (int attempt = 0; attempt < 5 && (error == null || error.getMessage().contains("timed out")); attempt++) {
+      error = assertThrows(IOException.class, () -> openInVain().open(location(path)).read());
+    }
+    return error;
   }
 
   /** @param patienceSeconds for one request, and for a read of all replicas */
