@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import verdicts
-from .plan_reader import JavaObject, execution_of, is_final, read_changes, read_plan
+from .plan_reader import ChangeReport, JavaObject, execution_of, is_final, read_changes, read_plan
 from .verdicts import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
 
 if TYPE_CHECKING:
@@ -54,21 +54,6 @@ CHANGE_NOT_RUN = "The statement has not run. It reads and writes those files onl
 
 
 @dataclass(frozen=True)
-class ChangeReport:
-    """A query of a statement that changes rows.
-
-    Attributes:
-        query: what its rows are, e.g. ``rows that change``.
-        reasons: why it shuffles or sorts; none where it does neither.
-    """
-
-    query: str
-    shuffles: int
-    sorts: int
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Verdicts:
     """``final``: the plan is the one that was executed, or one that execution cannot change."""
 
@@ -78,6 +63,14 @@ class _Verdicts:
     exchanges: int
     final: bool
     changes: list[ChangeReport]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What ``explain`` and ``explain_json`` return, of a plan that is made and read once."""
+
+    text: str
+    verdicts: dict[str, Any]
 
 
 def explain(query: "DataFrame | str", spark: "SparkSession | None" = None) -> str:
@@ -94,6 +87,24 @@ def explain(query: "DataFrame | str", spark: "SparkSession | None" = None) -> st
     Raises:
         ValueError: SQL text, but no session.
     """
+    return explanation_of(query, spark).text
+
+
+def explain_json(query: "DataFrame | str", spark: "SparkSession | None" = None) -> dict[str, Any]:
+    """The same for programs. Arguments as for ``explain``.
+
+    Returns:
+        ``{"joins": [{"join", "type", "keys", "tables", "colocate", "reason", "note"}],
+        "aggregates": [{"operator", "keys", "tables", "colocate", "reason", "note"}], "windows": [the same],
+        "exchanges": shuffles between a table scan and a join, "final": whether execution cannot change it any more,
+        "changes": of a statement of single rows that has not run [{"query", "shuffles", "sorts", "reasons"}]}``.
+    """
+    session = _session(query, spark)
+    return asdict(_verdicts(execution_of(query, session)))
+
+
+def explanation_of(query: "DataFrame | str", spark: "SparkSession | None" = None) -> Explanation:
+    """Both. Arguments as for ``explain``."""
     session = _session(query, spark)
     execution = execution_of(query, session)
     verdicts = _verdicts(execution)
@@ -108,20 +119,7 @@ def explain(query: "DataFrame | str", spark: "SparkSession | None" = None) -> st
         lines.append(CHANGE_NOT_RUN if verdicts.changes else NOT_FINAL)
     read = read_metrics(session)
     lines.append(f"Read so far by this application: {read.local_bytes} bytes locally, {read.remote_bytes} remotely")
-    return "\n".join(lines)
-
-
-def explain_json(query: "DataFrame | str", spark: "SparkSession | None" = None) -> dict[str, Any]:
-    """The same for programs. Arguments as for ``explain``.
-
-    Returns:
-        ``{"joins": [{"join", "type", "keys", "tables", "colocate", "reason", "note"}],
-        "aggregates": [{"operator", "keys", "tables", "colocate", "reason", "note"}], "windows": [the same],
-        "exchanges": shuffles between a table scan and a join, "final": whether execution cannot change it any more,
-        "changes": of a statement of single rows that has not run [{"query", "shuffles", "sorts", "reasons"}]}``.
-    """
-    session = _session(query, spark)
-    return asdict(_verdicts(execution_of(query, session)))
+    return Explanation("\n".join(lines), asdict(verdicts))
 
 
 def count_exchanges(df: "DataFrame") -> int:
@@ -142,14 +140,14 @@ def _session(query: "DataFrame | str", spark: "SparkSession | None") -> "SparkSe
 
 def _verdicts(execution: JavaObject) -> _Verdicts:
     changes = read_changes(execution)
-    plans = [change.plan for change in changes] or [read_plan(execution)]
+    plans = [plan for _, plan in changes] or [read_plan(execution)]
     return _Verdicts(
         joins=[report for plan in plans for report in report_joins(plan)],
         aggregates=[report for plan in plans for report in report_aggregates(plan)],
         windows=[report for plan in plans for report in report_windows(plan)],
         exchanges=sum(map(verdicts.count_exchanges, plans)),
         final=not changes and is_final(execution),
-        changes=[ChangeReport(one.query, one.shuffles, one.sorts, one.reasons) for one in changes],
+        changes=[report for report, _ in changes],
     )
 
 

@@ -68,18 +68,22 @@ def read_plan(execution: JavaObject) -> PlanNode:
 
 
 @dataclass(frozen=True)
-class ChangeQuery:
-    """A query of an UPDATE, DELETE or MERGE of single rows; ``reasons``: why it shuffles or sorts."""
+class ChangeReport:
+    """A query of a statement that changes rows.
+
+    Attributes:
+        query: what its rows are, e.g. ``rows that change``.
+        reasons: why it shuffles or sorts; none where it does neither.
+    """
 
     query: str
     shuffles: int
     sorts: int
     reasons: tuple[str, ...]
-    plan: PlanNode
 
 
-def read_changes(execution: JavaObject) -> list[ChangeQuery]:
-    """The queries of a statement that changes single rows, as the catalog in Java plans them.
+def read_changes(execution: JavaObject) -> list[tuple[ChangeReport, PlanNode]]:
+    """The queries of a statement that changes single rows, as the catalog in Java plans them, with their plans.
 
     None of other statements, nor of one that has run: what was committed since might make planning fail.
     """
@@ -89,7 +93,7 @@ def read_changes(execution: JavaObject) -> list[ChangeQuery]:
     session = execution.sparkSession()
     reader = _Reader(int(session.sessionState().conf().autoBroadcastJoinThreshold()))
     return [
-        ChangeQuery(one.name(), one.shuffles(), one.sorts(), tuple(one.reasons()), reader.read(one.plan()))
+        (ChangeReport(one.name(), one.shuffles(), one.sorts(), tuple(one.reasons())), reader.read(one.plan()))
         for one in command.cmd().explain(session).queries()
     ]
 

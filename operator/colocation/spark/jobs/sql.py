@@ -21,8 +21,9 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from colocation.model.driver_output import columns_line, packed, row_line, summary_line
-from colocation.spark import configure, explain, explain_json, read_metrics
+from colocation.spark import configure, explain_json, read_metrics
 from colocation.spark.configuration import CATALOG, SessionSettings
+from colocation.spark.explaining.explain import Explanation, explanation_of
 from colocation.spark.jobs.program import print_result, stop
 from colocation.spark.jobs.statement_result import ResultServer, pieces_of, with_times_as_text
 
@@ -104,7 +105,8 @@ def answer(spark: SparkSession, statement: str, *, with_plan: bool) -> Statement
 
 def explain_statement(spark: SparkSession, statement: str) -> StatementResult:
     """The result of ``EXPLAIN statement``; nothing is run."""
-    return StatementResult(["plan"], [row_line([explain(statement, spark)])], explain_json(statement, spark))
+    explanation = explanation_of(statement, spark)
+    return StatementResult(["plan"], [row_line([explanation.text])], explanation.verdicts)
 
 
 def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> StatementResult:
@@ -115,17 +117,20 @@ def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> St
     df = with_times_as_text(spark.sql(statement))
     pieces = pieces_of(df)
     seconds = time.monotonic() - started
-    summary = {"seconds": round(seconds, 3), **explain_json(df), **asdict(read_metrics(spark, mark))}
-    summary["commits"] = commits_since(spark, committed)
+    read = asdict(read_metrics(spark, mark))
     if with_plan:
-        summary |= {"explain": explain(df)} if change is None else change
+        explanation = change or explanation_of(df)
+        verdicts = {**explanation.verdicts, "explain": explanation.text}
+    else:
+        verdicts = explain_json(df)
+    summary = {"seconds": round(seconds, 3), **verdicts, **read, "commits": commits_since(spark, committed)}
     return StatementResult(df.columns, pieces, summary)
 
 
-def explained_change(spark: SparkSession, statement: str) -> dict[str, Any] | None:
+def explained_change(spark: SparkSession, statement: str) -> Explanation | None:
     """The plan and verdicts of an UPDATE, DELETE or MERGE, which is explained before it runs; None of others."""
-    verdicts = explain_json(statement, spark) if CHANGE.match(statement) else {"changes": []}
-    return {**verdicts, "explain": explain(statement, spark)} if verdicts["changes"] else None
+    explanation = explanation_of(statement, spark) if CHANGE.match(statement) else None
+    return explanation if explanation and explanation.verdicts["changes"] else None
 
 
 def commit_count(spark: SparkSession) -> int:
