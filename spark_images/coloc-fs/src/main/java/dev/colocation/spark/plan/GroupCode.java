@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.catalyst.expressions.codegen.Inline;
 import org.apache.spark.sql.catalyst.expressions.codegen.JavaCode$;
 import org.apache.spark.sql.catalyst.expressions.package$;
+import org.apache.spark.sql.execution.CodegenSupport;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StringType;
@@ -30,6 +31,39 @@ abstract class GroupCode {
     this.context = context;
     context.INPUT_ROW_$eq(null);
     context.currentVars_$eq(null);
+  }
+
+  /** Reads all rows. */
+  abstract String produce();
+
+  /** Takes one row. */
+  abstract String consume(Seq<ExprCode> input);
+
+  /**
+   * Code about a row's keys.
+   *
+   * @param evaluated computes them
+   * @param same whether they are those of the group
+   * @param remembered makes them those of the group
+   */
+  record RowKeys(String evaluated, String same, String remembered) {}
+
+  /**
+   * A row's keys, compared with the group's.
+   *
+   * @param grouping columns of the rows
+   * @param group fields that have the keys of the group
+   */
+  RowKeys keys(CodegenSupport operator, Seq<?> grouping, Seq<Attribute> columns, List<ExprCode> group) {
+    List<ExprCode> keys = each(bound(grouping, columns), key -> key.genCode(context));
+    List<String> same = new ArrayList<>();
+    StringBuilder remembered = new StringBuilder();
+    for (int index = 0; index < keys.size(); index++) {
+      DataType type = ((Expression) grouping.apply(index)).dataType();
+      same.add(isSame(type, keys.get(index), group.get(index)));
+      remembered.append(remembering(type, keys.get(index), group.get(index)));
+    }
+    return new RowKeys(operator.evaluateVariables(sequence(keys)), String.join(" && ", same), remembered.toString());
   }
 
   /** Whether a buffer of this type can be a field: others may be views of memory that the next rows overwrite. */
@@ -50,13 +84,13 @@ abstract class GroupCode {
     return code("%s = %s;\n%s = %s;\n", target.isNull(), source.isNull(), target.value(), source.value());
   }
 
-  String isSame(DataType type, ExprCode key, ExprCode group) {
+  private String isSame(DataType type, ExprCode key, ExprCode group) {
     String equal = context.genEqual(type, key.value().toString(), group.value().toString());
     return code("%s == %s && (%s || %s)", key.isNull(), group.isNull(), key.isNull(), equal);
   }
 
   /** A string may be a view of memory that the next rows overwrite. */
-  static String remembering(DataType type, ExprCode key, ExprCode group) {
+  private static String remembering(DataType type, ExprCode key, ExprCode group) {
     return !(type instanceof StringType) ? assignment(group, key)
         : code("%s = %s;\n%s = %s ? null : %s.clone();\n",
             group.isNull(), key.isNull(), group.value(), key.isNull(), key.value());

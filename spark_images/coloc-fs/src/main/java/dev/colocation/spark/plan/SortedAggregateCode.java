@@ -49,6 +49,7 @@ final class SortedAggregateCode extends GroupCode {
   }
 
   /** Reads all rows, then gives out the last group. */
+  @Override
   String produce() {
     return code("""
         %s
@@ -59,21 +60,14 @@ final class SortedAggregateCode extends GroupCode {
         """, ((CodegenSupport) plain.child()).produce(context, operator), begun, begun, giveOut);
   }
 
-  /** Takes one row. */
+  @Override
   String consume(Seq<ExprCode> input) {
     context.INPUT_ROW_$eq(null);
     context.currentVars_$eq(input);
-    List<ExprCode> keys = each(bound(plain.groupingExpressions(), plain.child().output()), key -> key.genCode(context));
-    StringBuilder same = new StringBuilder(begun);
-    StringBuilder remember = new StringBuilder();
-    for (int index = 0; index < keys.size(); index++) {
-      DataType type = type(plain.groupingExpressions().apply(index));
-      same.append(" && ").append(isSame(type, keys.get(index), groupKeys.get(index)));
-      remember.append(remembering(type, keys.get(index), groupKeys.get(index)));
-    }
+    RowKeys keys = keys(operator, plain.groupingExpressions(), plain.child().output(), groupKeys);
     return code("""
         %s
-        if (!(%s)) {
+        if (!(%s && %s)) {
           if (%s) {
             %s();
           }
@@ -82,8 +76,7 @@ final class SortedAggregateCode extends GroupCode {
           %s();
         }
         %s
-        """, operator.evaluateVariables(sequence(keys)), same, begun, giveOut, begun, remember, empty,
-            update(input));
+        """, keys.evaluated(), begun, keys.same(), begun, giveOut, begun, keys.remembered(), empty, update(input));
   }
 
   /** A function of the generated class that gives the group's result to the operator above. */

@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.execution.CodegenSupport;
 import org.apache.spark.sql.execution.window.WindowExec;
-import org.apache.spark.sql.types.DataType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -38,32 +37,26 @@ final class SortedWindowCode extends GroupCode {
         .map(function -> each(function.initialValues(), initial -> value(initial.dataType(), "windowBuffer"))).toList();
   }
 
+  @Override
   String produce() {
     return ((CodegenSupport) plain.child()).produce(context, operator);
   }
 
   /** Takes one row, and gives it out with the functions' values. */
+  @Override
   String consume(Seq<ExprCode> input) {
     context.INPUT_ROW_$eq(null);
     context.currentVars_$eq(input);
-    List<ExprCode> keys = each(bound(plain.partitionSpec(), plain.child().output()), key -> key.genCode(context));
-    StringBuilder same = new StringBuilder(begun);
-    StringBuilder remember = new StringBuilder();
-    for (int index = 0; index < keys.size(); index++) {
-      DataType type = plain.partitionSpec().apply(index).dataType();
-      same.append(" && ").append(isSame(type, keys.get(index), partitionKeys.get(index)));
-      remember.append(remembering(type, keys.get(index), partitionKeys.get(index)));
-    }
-    String evaluateKeys = operator.evaluateVariables(sequence(keys));
+    RowKeys keys = keys(operator, plain.partitionSpec(), plain.child().output(), partitionKeys);
     return code("""
         %s
-        if (!(%s)) {
+        if (!(%s && %s)) {
           %s = true;
           %s
           %s
         }
         %s
-        """, evaluateKeys, same, begun, remember, emptied(), taken(input));
+        """, keys.evaluated(), begun, keys.same(), begun, keys.remembered(), emptied(), taken(input));
   }
 
   private String emptied() {
