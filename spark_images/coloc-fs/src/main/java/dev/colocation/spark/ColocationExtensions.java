@@ -49,13 +49,13 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new MergeStars()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new OptionsOfWrites()));
-    if (MissingColumns.isNeeded()) {
+    if (MissingColumns.isSpark40()) {
       UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new MissingColumns()));
     }
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
     UnknownSpark.orNothing(() -> extensions.injectPostHocResolutionRule(session -> new RowChanges()));
-    if (MissingColumns.isNeeded()) {
+    if (MissingColumns.isSpark40()) {
       UnknownSpark.orNothing(() -> extensions.injectPostHocResolutionRule(session -> new CheckedTexts()));
     }
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new StreamAsFiles()));

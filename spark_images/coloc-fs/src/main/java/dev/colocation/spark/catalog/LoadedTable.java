@@ -13,6 +13,7 @@ import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
+import dev.colocation.spark.plan.FractionKeys;
 import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.write.ReadSnapshot;
 import java.util.List;
@@ -21,9 +22,6 @@ import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 
 /**
  * One snapshot of a table as one query reads it: the layout of its files, where they are stored, and whether Spark sees its buckets.
@@ -167,14 +165,10 @@ record LoadedTable(
     options.put(ReadSnapshot.OPTION, read().asOption());
     options.put(PaddedInFiles.OPTION, JSON.valueToTree(shape.padded()).toString());
     NEVER_SKIP.forEach(option -> options.put(option, "false"));
-    if (layout().columns().stream().anyMatch(column -> hasFractions(Types.parse(column.type())))) {
+    if (layout().columns().stream().anyMatch(column -> Types.parse(column.type()).existsRecursively(FractionKeys::isFraction))) {
       options.put(DICTIONARY_FILTER, "false");
     }
     return options;
-  }
-
-  private static boolean hasFractions(DataType type) {
-    return type.existsRecursively(part -> part instanceof DoubleType || part instanceof FloatType);
   }
 
   private ReadSnapshot read() {

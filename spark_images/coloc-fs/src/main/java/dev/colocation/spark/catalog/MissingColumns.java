@@ -24,8 +24,8 @@ import scala.runtime.AbstractPartialFunction;
  * and in Spark's own file tables. Spark 4.0 refuses such statements for tables of catalogs.
  */
 public final class MissingColumns extends Rule<LogicalPlan> {
-  /** Later versions do it themselves, with other plans. */
-  public static boolean isNeeded() {
+  /** Later versions complete columns, and check the lengths of texts, as this project wants it. */
+  public static boolean isSpark40() {
     return package$.MODULE$.SPARK_VERSION().startsWith("4.0.");
   }
 

@@ -5,6 +5,7 @@ import dev.colocation.spark.catalog.RowStatement.Action;
 import dev.colocation.spark.catalog.RowStatement.Clause;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.plan.FractionKeys;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -44,8 +45,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -326,7 +325,7 @@ final class RowChangeQueries {
 
   /** Whether equal values are the same bytes: not so for 0.0 and -0.0, and texts of collations. */
   private static boolean isComparedByBytes(DataType type) {
-    return !(type instanceof DoubleType || type instanceof FloatType || type instanceof StructType)
+    return !(FractionKeys.isFraction(type) || type instanceof StructType)
         && !(type instanceof StringType text && !text.supportsBinaryEquality());
   }
 

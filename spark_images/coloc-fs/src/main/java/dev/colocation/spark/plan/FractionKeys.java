@@ -60,7 +60,8 @@ public final class FractionKeys extends SparkStrategy {
             .anyMatch(name -> isFraction(relation.dataSchema().apply(name).dataType()));
   }
 
-  private static boolean isFraction(DataType type) {
+  /** Whether a type has two zeros, which are equal but not of the same bytes. */
+  public static boolean isFraction(DataType type) {
     return type instanceof DoubleType || type instanceof FloatType;
   }
 

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.plan.FractionKeys;
 import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import java.util.Map;
@@ -9,8 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.TimestampType;
 import scala.Option;
 
@@ -44,7 +43,7 @@ public final class PartitionText {
 
   /** Whether values that are equal have two texts: 0.0 and -0.0 are two partitions. */
   public static boolean hasTwoZeros(DataType type) {
-    return type instanceof FloatType || type instanceof DoubleType;
+    return FractionKeys.isFraction(type);
   }
 
   /** {@code a=1/b=__HIVE_DEFAULT_PARTITION__}; empty without partition columns. */
