@@ -1,6 +1,7 @@
 """Tables whose rows are sorted in files, and a statement's plan and answer with that order trusted and not."""
 
 import math
+from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +19,12 @@ EVENTS = """
 SELECT if(id % 13 = 0, NULL, id % 97) AS k, CAST(id % 5 AS INT) AS day, id AS n, concat('é', id % 7) AS word,
        CASE id % 5 WHEN 0 THEN 0.0D WHEN 1 THEN -0.0D WHEN 2 THEN double('NaN') WHEN 3 THEN NULL ELSE 1.5D END AS real
 FROM range({first}, {last})
+"""
+
+TYPED = """
+SELECT id % 11 AS k, if(id % 7 = 0, NULL, repeat(concat('wört ', id % 5), 3)) AS word,
+       CAST(id % 3 AS DECIMAL(25, 2)) / 4 AS price, CAST(CAST(id % 2 AS STRING) AS BINARY) AS raw, id AS n
+FROM range(500)
 """
 
 
@@ -40,6 +47,17 @@ def opened(spark: SparkSession, tables: FakeCatalog, adaptive: str) -> SparkSess
     show(spark, tables)
     spark.catalog.setCurrentDatabase("shop")
     return spark
+
+
+def restored(session: SparkSession) -> Iterator[SparkSession]:
+    """The session; what a test sets is taken back after it."""
+    before = session.conf.getAll
+    yield session
+    for name, value in session.conf.getAll.items():
+        if name not in before:
+            session.conf.unset(name)
+        elif value != before[name]:
+            session.conf.set(name, before[name])
 
 
 def plan_of(rows: DataFrame) -> str:

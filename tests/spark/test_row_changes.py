@@ -372,6 +372,7 @@ def test_a_compaction_of_what_a_statement_read(session: SparkSession) -> None:
     session.sql(merge.format(table, "1L, 8L"))
     assert pairs(session, table) == [(1, 1), (1, 2), (1, 3), (7, 5), (8, 5)]
 
+
 def test_texts_of_a_length_that_stay_and_move(session: SparkSession) -> None:
     """One write has the rows of several queries: those that stay in their partition, those that move, and new ones."""
     columns = "k BIGINT, v VARCHAR(6), p CHAR(4)"

@@ -10,16 +10,11 @@ from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.spark import explain_json
 from tests.spark.conftest import NODES, add_table
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.sorted_tables import IN_ORDER, MERGED, TRUST, both_answers, load_events, opened
+from tests.spark.sorted_tables import IN_ORDER, MERGED, TRUST, TYPED, both_answers, load_events, opened, restored
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
 
-TYPED = """
-SELECT id % 11 AS k, if(id % 7 = 0, NULL, repeat(concat('wört ', id % 5), 3)) AS word,
-       CAST(id % 3 AS DECIMAL(25, 2)) / 4 AS price, CAST(CAST(id % 2 AS STRING) AS BINARY) AS raw, id AS n
-FROM range(500)
-"""
 HALVES = 3
 SORTED = "SortedAggregate"
 DEEP = pytest.mark.deep
@@ -54,13 +49,7 @@ def shared(
 @pytest.fixture
 def session(shared: SparkSession) -> Iterator[SparkSession]:
     """What a test sets is taken back."""
-    before = shared.conf.getAll
-    yield shared
-    for name, value in shared.conf.getAll.items():
-        if name not in before:
-            shared.conf.unset(name)
-        elif value != before[name]:
-            shared.conf.set(name, before[name])
+    yield from restored(shared)
 
 
 def aggregates(plan: str) -> list[str]:

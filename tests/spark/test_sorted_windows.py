@@ -9,16 +9,11 @@ from pyspark.sql import SparkSession, Window, functions
 from colocation.spark import explain_json
 from tests.spark.conftest import add_table
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.sorted_tables import IN_ORDER, TRUST, both_answers, load_events, opened
+from tests.spark.sorted_tables import IN_ORDER, TRUST, TYPED, both_answers, load_events, opened, restored
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
 
-TYPED = """
-SELECT id % 11 AS k, if(id % 7 = 0, NULL, repeat(concat('wört ', id % 5), 3)) AS word,
-       CAST(id % 3 AS DECIMAL(25, 2)) / 4 AS price, CAST(CAST(id % 2 AS STRING) AS BINARY) AS raw, id AS n
-FROM range(500)
-"""
 STREAMED = "SortedWindow"
 DEEP = pytest.mark.deep
 """Of further cases of what the others prove."""
@@ -46,13 +41,7 @@ def shared(application: SparkSession, tables: FakeCatalog, request: pytest.Fixtu
 @pytest.fixture
 def session(shared: SparkSession) -> Iterator[SparkSession]:
     """What a test sets is taken back."""
-    before = shared.conf.getAll
-    yield shared
-    for name, value in shared.conf.getAll.items():
-        if name not in before:
-            shared.conf.unset(name)
-        elif value != before[name]:
-            shared.conf.set(name, before[name])
+    yield from restored(shared)
 
 
 def windows(plan: str) -> list[str]:
