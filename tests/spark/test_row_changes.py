@@ -359,18 +359,21 @@ def test_a_source_that_is_the_target_is_read_as_a_whole(session: SparkSession) -
 
 
 def test_a_compaction_of_what_a_statement_read(session: SparkSession) -> None:
-    """It conflicts where the statement read the compacted bucket, also if it replaces none of its files."""
-    table = made(session, "compacted", "(1, 1)")
+    """It moves no row to another bucket, so only a statement that replaces one of its files has to run again."""
+    table = made(session, "compacted", "(1, 1), (2, 2)")
     session.sql(f"INSERT INTO {table} VALUES (1, 2)")
-    source = "(SELECT explode(array({})) AS k, 5L AS v)"
-    merge = f"MERGE INTO {{}} t USING {source} s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *"
     compacted = partial(compact, session, "compacted", namespace=NAMESPACE, catalog=CATALOG)
-    run_after(session, merge.format(table, "7L"), compacted)
+    merge = f"MERGE INTO {table} t USING {{}} s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *"
+    run_after(session, merge.format("(SELECT explode(array(1L, 8L)) AS k, 5L AS v)"), compacted)
     session.sql(f"INSERT INTO {table} VALUES (1, 3)")
+    run_after(session, merge.format(f"(SELECT k + 20 AS k, v FROM {table} WHERE k < 3 AND v < 3)"), compacted)
+    assert pairs(session, table) == [(1, 1), (1, 2), (1, 3), (2, 2), (8, 5), (21, 1), (21, 2), (22, 2)]
+    session.sql(f"INSERT INTO {table} VALUES (1, 4)")
     with pytest.raises(SparkRuntimeException, match="LoadConflict"):
-        run_after(session, merge.format(table, "1L, 8L"), compacted)
-    session.sql(merge.format(table, "1L, 8L"))
-    assert pairs(session, table) == [(1, 1), (1, 2), (1, 3), (7, 5), (8, 5)]
+        run_after(session, f"UPDATE {table} SET v = 9 WHERE k = 1", compacted)
+    with pytest.raises(SparkRuntimeException, match="LoadConflict"):
+        run_after(session, merge.format(f"(SELECT k + 30 AS k, v FROM {table})"),
+                  lambda: session.sql(f"INSERT INTO {table} VALUES (2, 4)"), compacted)  # fmt: skip
 
 
 def test_texts_of_a_length_that_stay_and_move(session: SparkSession) -> None:

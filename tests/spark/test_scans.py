@@ -233,7 +233,7 @@ def test_what_java_stores_python_reads(spark: SparkSession, newest_format: int) 
     assert sorted(file.bytes for file in decoded.files) == list(range(len(files)))
 
 
-def test_sparks_metrics_system_has_reads_and_verdicts(session: SparkSession, tables: ClusterTables) -> None:
+def test_sparks_metrics_system_has_reads_verdicts_and_commits(session: SparkSession, tables: ClusterTables) -> None:
     """All that the reference lists, and they count."""
     assert session.sparkContext._jvm is not None
     system = session.sparkContext._jvm.org.apache.spark.SparkEnv.get().metricsSystem()
@@ -246,9 +246,14 @@ def test_sparks_metrics_system_has_reads_and_verdicts(session: SparkSession, tab
     before = shown()
     assert set(before) == {one.name for one in SPARK_METRICS}
     session.sql(f"SELECT sum(v) FROM {ORDERS}").collect()
+    tables.add_table("changed", session.sql("SELECT id AS k, id AS v FROM range(2)"), ["k"])
+    session.sql(f"UPDATE {CATALOG}.{NAMESPACE}.changed SET v = 3 WHERE k = 1")
     tables.change("cg", "sales", **UNSTABLE)
     session.sql("SET spark.colocation.whenUnstable=shuffle")
     session.sql(f"SELECT sum(v) FROM {ORDERS}").collect()
-    grown = {name for name, number in shown().items() if number > before[name]}
-    assert grown >= {"verdict.colocated", "verdict.notStable"}
+    after = shown()
+    grown = {name for name, number in after.items() if number > before[name]}
+    assert grown >= {"verdict.colocated", "verdict.notStable", "commit.bytesWritten"}
+    counts = ("committed", "conflicts", "unknown", "rowsChanged", "filesRemoved")
+    assert [after[f"commit.{name}"] - before[f"commit.{name}"] for name in counts] == [2, 0, 0, 3, 1]
     assert grown & {"localBytes", "remoteBytes"}

@@ -249,4 +249,10 @@ SPARK_METRICS = (
     Metric("verdict.noGroup", Kind.GAUGE, f"{_ORDINARY}: in no group, or not accepted."),
     Metric("verdict.inconsistent", Kind.GAUGE, f"{_ORDINARY}: their files do not fit the group's schema."),
     Metric("verdict.disabled", Kind.GAUGE, f"{_ORDINARY}: `spark.colocation.disableColocateJoin` is set."),
+    Metric("commit.committed", Kind.GAUGE, "Changes of tables that the application committed so far, compactions too."),
+    Metric("commit.conflicts", Kind.GAUGE, "Changes that failed with `LoadConflict` so far."),
+    Metric("commit.unknown", Kind.GAUGE, "Changes that failed with `CommitUnknown` so far."),
+    Metric("commit.rowsChanged", Kind.GAUGE, "Rows that its commits inserted, updated or deleted so far."),
+    Metric("commit.bytesWritten", Kind.GAUGE, "Bytes of the files that it committed so far, of one replica."),
+    Metric("commit.filesRemoved", Kind.GAUGE, "Files that its commits replaced or removed so far."),
 )

@@ -6,6 +6,7 @@ import dev.colocation.spark.catalog.ReadDecision.Verdict;
 import dev.colocation.spark.fs.ExecutorHosts;
 import dev.colocation.spark.fs.ReadMetrics;
 import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
+import dev.colocation.spark.write.CommitMetric;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
@@ -40,6 +41,7 @@ public final class ColocationPlugin implements SparkPlugin {
     public Map<String, String> init(SparkContext context, PluginContext pluginContext) {
       ReadMetrics.OF_THIS_DRIVER.clear();
       Verdict.clear();
+      CommitMetric.clear();
       ExecutorHosts.OF_THIS_DRIVER.follow(context);
       return Map.of();
     }
@@ -98,7 +100,7 @@ public final class ColocationPlugin implements SparkPlugin {
     }
   }
 
-  /** What an application has read and how its tables were read, for Spark's own metrics system. */
+  /** What an application has read, how its tables were read, and what it committed, for Spark's own metrics system. */
   static final class DriverMetrics {
     private static final List<String> READ = List.of("localBytes", "remoteBytes", "localFiles", "remoteFiles");
 
@@ -111,6 +113,9 @@ public final class ColocationPlugin implements SparkPlugin {
       }
       for (Verdict verdict : Verdict.values()) {
         registry.register("verdict." + verdict.word(), (Gauge<Long>) verdict::total);
+      }
+      for (CommitMetric metric : CommitMetric.values()) {
+        registry.register("commit." + metric.word(), (Gauge<Long>) metric::total);
       }
     }
   }

@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.catalog.StreamOffset.Position;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.write.Change;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -17,9 +18,6 @@ import java.util.TreeMap;
  * them is refused. All files of a batch are in the manifest of its last snapshot: it ends before a commit that removes files.
  */
 final class AppendedFiles {
-  /** The operation that changes no row: {@code dev.colocation.spark.write.Change.Rewrite}. */
-  private static final String COMPACTION = "compact";
-
   /** Lengths of a snapshot's files by their paths. */
   interface Manifests {
     SortedMap<String, Long> files(Snapshot snapshot);
@@ -76,7 +74,7 @@ final class AppendedFiles {
     while (next.isPresent()) {
       Snapshot snapshot = next.get();
       Optional<SortedMap<String, Long>> appended =
-          isCompaction(snapshot) ? Optional.empty() : appended(before(taken.end), manifests.files(snapshot));
+          Change.Rewrite.made(snapshot) ? Optional.empty() : appended(before(taken.end), manifests.files(snapshot));
       if (appended.isEmpty()) {
         if (!taken.paths.isEmpty()) {
           return taken.batch();
@@ -90,11 +88,6 @@ final class AppendedFiles {
       next = next(taken.end);
     }
     return taken.batch();
-  }
-
-  /** Whether a commit changed files only, and no row. */
-  static boolean isCompaction(Snapshot snapshot) {
-    return snapshot.operation().equals(COMPACTION);
   }
 
   /** The files that a commit added; empty when it removed any of those before it, so that it is no append. */
@@ -159,7 +152,7 @@ final class AppendedFiles {
   }
 
   private void requireSkipped(Snapshot snapshot) {
-    if (!skipsChanges && !isCompaction(snapshot)) {
+    if (!skipsChanges && !Change.Rewrite.made(snapshot)) {
       throw new ColocationException("NotAnAppend: snapshot " + snapshot.id() + " of table " + table + " ("
           + (snapshot.operation().isEmpty() ? "by an unknown operation" : snapshot.operation())
           + ") removed rows that were there before; streams give appended rows only. Option " + StreamOptions.SKIP_CHANGES

@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.catalog.AppendedFiles.Manifests;
 import dev.colocation.spark.catalog.ChangesRequest.Deduplication;
 import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.RowChange;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -77,7 +78,7 @@ final class FileChanges {
     SortedMap<String, Long> before = holder.map(manifests::files).orElseGet(TreeMap::new);
     for (Snapshot commit : commits) {
       SortedMap<String, Long> after = manifests.files(commit);
-      if (!AppendedFiles.isCompaction(commit)) {
+      if (!Change.Rewrite.made(commit)) {
         SortedMap<String, Long> removed = without(before, after);
         SortedMap<String, Long> added = without(after, before);
         boolean isUpdate = computesUpdates && commit.operation().equals(RowChange.Kind.UPDATE.label());

@@ -165,7 +165,7 @@ public sealed interface Change
 
   /**
    * A load. An append goes on top of any commit. An overwrite that was overtaken fails; an overwrite of partitions fails only if
-   * files were added to or removed from these partitions.
+   * files were added to or removed from these partitions, other than by compactions.
    *
    * @param files all of its files
    * @param buckets number of buckets that the files were made for
@@ -262,14 +262,21 @@ public sealed interface Change
    * @param buckets number of buckets that the files were made for
    */
   record Rewrite(Set<String> replaced, List<DataFile> files, int buckets) implements Change {
+    private static final String LABEL = "compact";
+
     public Rewrite {
       replaced = Set.copyOf(replaced);
       files = List.copyOf(files);
     }
 
+    /** Whether a compaction made a snapshot: each tablet has the same rows as in the snapshot before. */
+    public static boolean made(Snapshot snapshot) {
+      return snapshot.operation().equals(LABEL);
+    }
+
     @Override
     public String label() {
-      return "compact";
+      return LABEL;
     }
 
     @Override

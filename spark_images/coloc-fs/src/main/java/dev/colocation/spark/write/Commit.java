@@ -17,6 +17,7 @@ import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
@@ -163,9 +164,45 @@ final class Commit {
       try {
         change.checkOvertaking(files(manifestAtBegin()), files(newestManifest(table)));
       } catch (Change.Overtaken error) {
-        throw NextManifest.overtaken(table, change, error.getMessage() + meanwhile(table));
+        if (!standsWithoutCompactions(table)) {
+          throw NextManifest.overtaken(table, change, error.getMessage() + meanwhile(table));
+        }
       }
     }
+  }
+
+  /** Whether the change may go on top of all commits since it began but compactions, after which every tablet has the same rows. */
+  private boolean standsWithoutCompactions(ColocatedTable table) throws IOException {
+    List<Snapshot> since = since(table);
+    if (since.stream().noneMatch(Change.Rewrite::made)) {
+      return false;
+    }
+    try {
+      Snapshot before = began.snapshot().orElseThrow();
+      List<DataFile> files = files(newestManifest(began));
+      for (Snapshot next : since) {
+        StoredManifest manifest = storage.read(next.manifestSha256());
+        if (!manifest.parent().equals(before.manifestSha256())) {
+          return false;
+        }
+        if (!Change.Rewrite.made(next)) {
+          change.checkOvertaking(files, manifest.files());
+        }
+        before = next;
+        files = manifest.files();
+      }
+      return true;
+    } catch (Change.Overtaken | WriteException.NoAgentAnswers conflict) {
+      return false;
+    }
+  }
+
+  /** The snapshots since the change began, in their order; none when the table no longer keeps the one on which it began. */
+  private List<Snapshot> since(ColocatedTable table) {
+    List<Snapshot> kept = table.snapshots();
+    List<Snapshot> later = new ArrayList<>(kept.stream().takeWhile(one -> began.snapshot().filter(one::isSameAs).isEmpty()).toList());
+    Collections.reverse(later);
+    return later.size() == kept.size() ? List.of() : later;
   }
 
   private String meanwhile(ColocatedTable table) {

@@ -18,8 +18,8 @@ import java.util.stream.Collectors;
  * An UPDATE, DELETE or MERGE: some committed files are replaced by files with the changed rows and those carried over.
  *
  * <p>It goes on top of other commits unless one of them added files to, or removed files from, a tablet that it has read: then its
- * condition might choose other rows. So it is as if it had run at its commit. Two MERGEs that insert the same key have both read
- * that key's tablet, and the second one fails.
+ * condition might choose other rows. Compactions conflict only where they replaced one of the same files. So it is as if it had run
+ * at its commit. Two MERGEs that insert the same key have both read that key's tablet, and the second one fails.
  *
  * @param replaced paths of committed files, all of tablets in {@code read}
  * @param files new files, of any tablets: an update of a key or partition column moves rows

@@ -168,12 +168,13 @@ public final class Transaction {
    * @throws RuntimeException also checked exceptions of {@link #commit(Change, List, Optional)}, whose messages Spark shows to users
    */
   public CommitResult commit(String name, Change change, List<SentFile> sent, Optional<CommitKey> key) {
-    CommitResult result;
-    try {
-      result = commit(change, sent, key);
-    } catch (IOException missing) {
-      throw ColocationException.unchecked(missing);
-    }
+    CommitResult result = CommitMetric.counting(() -> {
+      try {
+        return commit(change, sent, key);
+      } catch (IOException missing) {
+        throw ColocationException.unchecked(missing);
+      }
+    });
     log(name, change, result);
     CommitLog.add(name, change.label(), result);
     return result;

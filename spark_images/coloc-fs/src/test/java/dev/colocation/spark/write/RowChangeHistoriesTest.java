@@ -22,6 +22,7 @@ import dev.colocation.spark.write.RowChange.ReadTablets;
 import dev.colocation.spark.write.Transaction.CommitResult;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -264,10 +265,13 @@ class RowChangeHistoriesTest {
     assertEquals(List.of(snapshotId, before), List.of(result.snapshotId(), cluster.state().snapshotId()));
   }
 
-  /** Whether a commit since the statement began changed files of a tablet that it read. */
+  /** Whether a commit since the statement began changed rows of a tablet that it read, or files that it replaces. */
   private boolean wasOvertaken(Begun one) {
     assertFalse(one.statement().name().equals("append"), "appends go on top of everything");
     return committed.entrySet().stream().filter(later -> later.getKey() > one.on().snapshotId()).anyMatch(later -> {
+      if (later.getValue().change() instanceof Rewrite compaction) {
+        return !Collections.disjoint(compaction.replaced(), replaced(one.change()));
+      }
       Set<String> touched = new HashSet<>();
       later.getValue().change().files().forEach(file -> touched.add(tablet(file.path())));
       if (later.getValue().change() instanceof RowChange change) {
@@ -277,6 +281,10 @@ class RowChangeHistoriesTest {
       }
       return touched.stream().anyMatch(tablet -> one.statement().reads(tablet.substring(0, 1), tablet.charAt(1) - '0'));
     });
+  }
+
+  private static Set<String> replaced(Change change) {
+    return change instanceof RowChange rows ? rows.replaced() : change instanceof Rewrite other ? other.replaced() : Set.of();
   }
 
   private String tablet(String path) {

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
@@ -33,6 +34,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** UPDATE, DELETE and MERGE stand next to changes of tablets that they have not read, and next to no other. */
 class RowChangeTest {
@@ -164,7 +166,6 @@ class RowChangeTest {
         arguments("an overwrite of its partition", load(Mode.OVERWRITE_PARTITIONS, Files.file("0000000f", "a", 1)), false),
         arguments("an overwrite", load(Mode.OVERWRITE, other), false),
         arguments("a compaction of other tablets", new Rewrite(paths(Set.of(A1, B0)), List.of(other), 2), true),
-        arguments("a compaction of its tablet", new Rewrite(paths(Set.of(A0)), List.of(Files.file("0000000f", "a", 0)), 2), false),
         arguments("a dropped partition", new DropPartitions(List.of(day("b"))), true),
         arguments("its dropped partition", new DropPartitions(List.of(day("a"))), false),
         arguments("a change of another bucket",
@@ -187,6 +188,90 @@ class RowChangeTest {
     run(update(ONLY_A0, Set.of(A0), changed));
     assertTrue(paths().contains(changed.path()) && !paths().contains(A0.path()));
     assertTrue(paths().containsAll(paths(Set.copyOf(change.files()))), "the other change stands, too");
+  }
+
+  /** It moves no row to another tablet, so a condition chooses the same rows after it. */
+  @Test
+  void aCompactionOfATabletThatWasOnlyReadIsNoConflict() throws IOException {
+    run(load(Mode.APPEND, COMMITTED.toArray(DataFile[]::new)));
+    DataFile first = file(1, "a", 0);
+    DataFile second = file(2, "a", 0);
+    DataFile changed = file(3, "b", 0);
+    cluster.beforeWrite = () -> {
+      run(new Rewrite(paths(Set.of(A0)), List.of(first), 2));
+      run(new Rewrite(paths(Set.of(first, A1)), List.of(second, file(4, "a", 1)), 2));
+    };
+    run(update(ReadTablets.ALL, Set.of(B0), changed));
+    assertEquals(paths(Set.of(second, file(4, "a", 1), changed, B1, NULL0)), paths());
+    DataFile third = file(5, "a", 0);
+    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(second)), List.of(third), 2));
+    run(insert(ONLY_A0, file(6, "a", 0)));
+    assertTrue(paths().containsAll(paths(Set.of(third, file(6, "a", 0)))));
+  }
+
+  @Test
+  void aCompactionOfAFileThatIsReplacedIsAConflict() {
+    run(load(Mode.APPEND, A0, B0));
+    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(A0)), List.of(file(1, "a", 0)), 2));
+    conflict("update was overtaken: 1 of the 1 files that it replaces are no longer committed, e.g. " + A0.path(),
+        () -> run(update(ONLY_A0, Set.of(A0), file(2, "a", 0))));
+  }
+
+  static Stream<Arguments> besidesACompaction() {
+    DataFile compacted = file(1, "a", 0);
+    Rewrite compaction = new Rewrite(paths(Set.of(A0)), List.of(compacted), 2);
+    DataFile more = file(2, "a", 0);
+    return Stream.of(
+        arguments("an append to another tablet", List.of(load(Mode.APPEND, file(2, "b", 1)), compaction), true),
+        arguments("an append to its tablet, compacted, too",
+            List.of(load(Mode.APPEND, more), new Rewrite(paths(Set.of(A0, more)), List.of(compacted), 2)), false),
+        arguments("an append to its tablet, after it", List.of(compaction, load(Mode.APPEND, more)), false),
+        arguments("a change of its tablet", List.of(compaction, update(ONLY_A0, Set.of(compacted), more)), false),
+        arguments("an append to its tablet that was taken back",
+            List.of(load(Mode.APPEND, more), update(ONLY_A0, Set.of(A0, more), file(3, "a", 0), file(4, "a", 0)),
+                new Rewrite(paths(Set.of(file(3, "a", 0), file(4, "a", 0))), List.of(compacted), 2)), false));
+  }
+
+  /** Other commits are compared one by one with what the statement read. */
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("besidesACompaction")
+  void commitsBesidesACompactionAreJudgedByTheirTablets(String name, List<Change> changes, boolean stands) {
+    run(load(Mode.APPEND, A0, B0));
+    cluster.beforeWrite = () -> changes.forEach(this::run);
+    RowChange merge = insert(ONLY_A0, file(5, "a", 0));
+    if (stands) {
+      run(merge);
+    } else {
+      conflict("merge was overtaken: 1 of the tablets that it read were changed meanwhile, e.g. day=a, bucket 0: ", () -> run(merge));
+    }
+  }
+
+  /** What cannot be known is a conflict. */
+  @ParameterizedTest
+  @ValueSource(strings = {"the first snapshot is not kept", "a snapshot is missing", "a manifest is gone"})
+  void unknownCommitsAreConflicts(String why) {
+    run(load(Mode.APPEND, A0, B0));
+    cluster.beforeWrite = () -> {
+      run(load(Mode.APPEND, file(1, "b", 0)));
+      String second = cluster.state().snapshot().orElseThrow().manifestSha256();
+      run(new Rewrite(paths(Set.of(A0)), List.of(file(2, "a", 0)), 2));
+      ArrayNode history = (ArrayNode) cluster.status().path("history");
+      switch (why) {
+        case "the first snapshot is not kept" -> history.remove(1);
+        case "a snapshot is missing" -> history.remove(0);
+        default -> storage.stored.remove(second);
+      }
+      cluster.touch(cluster.table());
+    };
+    conflict("merge was overtaken: 1 of the tablets that it read were changed meanwhile", () -> run(insert(ONLY_A0, file(3, "a", 0))));
+  }
+
+  @Test
+  void anOverwriteOfPartitionsReplacesWhatACompactionLeft() throws IOException {
+    run(load(Mode.APPEND, A0, B0));
+    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(A0)), List.of(file(1, "a", 0)), 2));
+    run(load(Mode.OVERWRITE_PARTITIONS, file(2, "a", 1)));
+    assertEquals(paths(Set.of(file(2, "a", 1), B0)), paths());
   }
 
   @Test
