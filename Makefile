@@ -1,6 +1,8 @@
 # One command per intent; each is a few lines, the work is in scripts/ and in the packages.
 PYTHON := .venv/bin/python
 HELP_WIDTH := 20
+# Python keeps compiled modules also where the environment forbids it: tests start hundreds of processes. Empty means off.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-merge bench-planner bench-control-plane bench-clone bench-agent \
