@@ -24,8 +24,12 @@ from devcluster.locks import exclusive
 from tests.integration.control_plane import dying_with_us
 
 SPARK_HOME = Path(pyspark.__file__).parent
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Tests are short: optimising their code costs more than it gains."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=192m"
+"""Tests are short: optimising their code costs more than it gains.
+
+Without optimisation Java keeps 48 MB of compiled code by default. A driver of many tests has more, and would drop and
+compile the same methods again and again.
+"""
 CHECKOUT = Path(__file__).parents[2]
 PROGRAM = "tests.spark.class_archive_program"
 SILENT = "-Xlog:disable -Xlog:all=error:stderr"
