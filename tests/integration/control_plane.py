@@ -25,6 +25,7 @@ from tests.support.ports import free_ports
 CRDS = Path(__file__).parents[2] / "crds"
 START_DEADLINE_SECONDS = 300.0
 KUBECTL_DEADLINE_SECONDS = 120
+WATCH_SECONDS = 7200
 TOKEN = "integration-tests-administrator"
 MERGE_PATCH = "application/merge-patch+json"
 AUDIT_LOG = "audit.log"
@@ -94,6 +95,16 @@ class ControlPlane:
             NoSuchObject: there is none.
         """
         return self._request("GET", path)
+
+    def watch(self, path: str) -> urllib3.BaseHTTPResponse:
+        """A stream of events, one a line: first of each object of a list that is there, then of each change.
+
+        Another thread ends it by ``shutdown``.
+        """
+        url = f"{self.url}{path}?watch=true&timeoutSeconds={WATCH_SECONDS}"
+        answer = _POOL.request("GET", url, headers=_AUTHORIZATION, preload_content=False, timeout=WATCH_SECONDS)
+        assert answer.status == 200, f"watch {path}: {answer.status} {answer.data.decode()}"
+        return answer
 
     def is_ready(self) -> bool:
         """Whether the API server answers, and is ready."""

@@ -1,10 +1,14 @@
 """An operator that only judges tables: spec and columns as the real one does, and what else a test asks for."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
+
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import HTTPError
 
 from colocation.model.conditions import Reason
 from colocation.state.membership import memberships
@@ -13,8 +17,6 @@ from colocation.state.parse import parse_table
 from tests.integration.control_plane import Conflict, ControlPlane, NoSuchObject, path_of
 from tests.spark.cluster_tables import ClusterTables
 from tests.spark.loopback import LoopbackAgents
-
-LOOKS_SECONDS = 0.05
 
 
 class Operator:
@@ -29,19 +31,30 @@ class Operator:
         self._path = path_of("ct", namespace=tables.namespace)
         self.refuse: Callable[[dict[str, Any]], str] = lambda spec: ""
 
-    def run(self, ended: threading.Event) -> None:
-        """Judge until the end."""
-        while not ended.wait(LOOKS_SECONDS):
-            for item in self.objects():
-                if item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]:
-                    self._judge(item)
+    def watch(self) -> BaseHTTPResponse:
+        """The API server's stream of events: one for each table that is there, then one for each change."""
+        return self._tables.plane.watch(self._path)
+
+    def run(self, events: BaseHTTPResponse) -> None:
+        """Judge the tables at each event until the stream is shut down."""
+        with suppress(HTTPError):  # the answer to a shutdown
+            for event in map(json.loads, events):
+                if not is_judged(event["object"]):
+                    self._judge_newest(event["object"]["metadata"]["name"])
 
     def objects(self) -> list[dict[str, Any]]:
         """The namespace's tables."""
         found: list[dict[str, Any]] = self._tables.plane.get(self._path)["items"]
         return found
 
-    def _judge(self, item: dict[str, Any]) -> None:
+    def _judge_newest(self, name: str) -> None:
+        path = path_of("ct", name, self._tables.namespace)
+        with suppress(NoSuchObject, Conflict):  # a table may be dropped or written before it is judged
+            item = self._tables.plane.get(path)
+            if not is_judged(item):
+                self._tables.plane.patch_status(path, self._judgement(item), item["metadata"]["resourceVersion"])
+
+    def _judgement(self, item: dict[str, Any]) -> dict[str, Any]:
         table = parse_table(item)
         found = memberships(Observation(datetime.now(UTC), tables=(table,))).refusals.get(table.identity.uid)
         unsound = found.message if found and found.reason == Reason.INVALID_SPEC else ""
@@ -54,21 +67,24 @@ class Operator:
         }  # fmt: skip
         if not message and not table.is_being_replaced:
             status["columns"] = item["spec"]["columns"]
-        path, version = path_of("ct", table.identity.name, self._tables.namespace), table.identity.resource_version
-        with suppress(NoSuchObject, Conflict):  # a table may be dropped or written before it is judged
-            self._tables.plane.patch_status(path, status, version)
+        return status
+
+
+def is_judged(item: dict[str, Any]) -> bool:
+    """Whether the operator has judged the table as it is specified now."""
+    return bool(item.get("status", {}).get("observedGeneration") == item["metadata"]["generation"])
 
 
 @contextmanager
 def running(operator: Operator) -> Iterator[None]:
     """The operator, in a thread."""
-    ended = threading.Event()
-    thread = threading.Thread(target=operator.run, args=(ended,))
+    events = operator.watch()
+    thread = threading.Thread(target=operator.run, args=(events,))
     thread.start()
     try:
         yield
     finally:
-        ended.set()
+        events.shutdown()
         thread.join()
 
 
