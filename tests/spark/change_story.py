@@ -88,6 +88,7 @@ class Story:
         self._client = client
         self._frames = frames
         self._tables = {name: f"{place}.{name}_{seed}" for name in "tso"}
+        self._seen = {"v": f"view_{seed}"}
         types = [re.sub(r"(VAR)?CHAR\(\d+\)", "STRING", key.type) for key in self.layout.keys]
         for name, table in self._tables.items():
             is_partitioned = name == "t" or self.random.random() < 0.5
@@ -106,13 +107,28 @@ class Story:
         self._client.run(f"INSERT INTO {self._tables[name]} ({columns}) {rows}")
         self.database.execute(in_duckdb(f"INSERT INTO {name} ({columns}) {rows}"))
 
+    @property
+    def compaction(self) -> Statement:
+        catalog, table = self._tables["t"].split(".", 1)
+        return Statement(f"CALL {catalog}.system.compact(table => '{table}')")
+
+    def see(self) -> None:
+        """From now on a MERGE may also read a view ``{v}``, and the target as it is now, ``{b}``."""
+        view = f"VIEW {{v}} AS SELECT * FROM {{s}} AS x WHERE {self.statements.condition(['x'])}"
+        self._client.run(self.of_spark(f"CREATE OR REPLACE TEMPORARY {view}"))
+        self.database.execute(self.of_duckdb(f"CREATE OR REPLACE {view}"))
+        [(snapshot,)] = self._client.run(f"SELECT max(snapshot_id) FROM {self._tables['t']}.snapshots")
+        self._seen["b"] = f"{self._tables['t']} VERSION AS OF {snapshot}"
+        self.database.execute("CREATE OR REPLACE TABLE b AS FROM t")
+        self.statements.sources = [*self.statements.sources[:4], "{v}", "{b}"]
+
     def of_spark(self, text: str) -> str:
-        for name, table in self._tables.items():
+        for name, table in {**self._tables, **self._seen}.items():
             text = text.replace(f"{{{name}}}", table)
         return text
 
     def of_duckdb(self, text: str) -> str:
-        for name in self._tables:
+        for name in "tsovb":
             text = text.replace(f"{{{name}}}", name)
         return in_duckdb(text)
 
@@ -120,8 +136,9 @@ class Story:
         """So many statements, each compared; ends with the first one that differs."""
         for _ in range(statements):
             if self.random.random() < 0.05:
-                catalog, table = self._tables["t"].split(".", 1)
-                self._client.run(f"CALL {catalog}.system.compact(table => '{table}')")
+                self._client.run(self.of_spark(self.compaction.text))
+            if self.random.random() < 0.2:
+                self.see()
             self.step(self.statements.any())
             if self.differences:
                 return
@@ -151,7 +168,7 @@ class Story:
             self.fill("t")
 
     def _run(self, statement: Statement) -> list[Row]:
-        if self._frames and statement.clauses and self.random.random() < 0.3:
+        if self._frames and statement.clauses and "DEFAULT" not in statement.text and self.random.random() < 0.3:
             self._frames.merge(statement, self._tables["t"], self.of_spark)
             return []
         return self._client.run(self.of_spark(statement.text))
@@ -163,6 +180,7 @@ class Story:
 
     def _add_to_sources(self, column: Column) -> None:
         """So that all tables have the same columns again. A statement that fails has not always added its own."""
+        self.statements.sources = self.statements.sources[:4]
         for name, table in self._tables.items():
             if name != "t":
                 self._add(column, name)

@@ -1,21 +1,23 @@
 """Random UPDATE, DELETE, MERGE and INSERT … SELECT: after each, rows and counts are DuckDB's.
 
-``SEEDS=100-120 pytest tests/spark/test_random_changes.py`` runs others.
+``SEEDS=47,100-120 pytest tests/spark/test_random_changes.py`` runs others.
 """
 
 import os
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.connect.functions import expr as connect_expr
 
 from tests.spark.change_story import VIOLATION, Frames, Groups, Story
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import MAP
-from tests.spark.sql_clients import Row, SqlError
+from tests.spark.sql_clients import Client, ConnectClient, Row, Servers, SqlError
 
 pytestmark = pytest.mark.spark
 
@@ -29,12 +31,18 @@ CONFS = {
     "spark.sql.autoBroadcastJoinThreshold": ("-1", "10MB"),
     "spark.colocation.writeInPlace": ("true", "true", "true", "false"),
     "spark.sql.codegen.wholeStage": ("true", "true", "false"),
+    "spark.sql.join.preferSortMergeJoin": ("true", "true", "false"),
+    "spark.sql.ansi.enabled": ("true", "true", "false"),
+    "spark.colocation.write.targetFileSize": ("256m", "256m", "1"),
 }
 
 
+FIRST_OF = {"thrift": 10_000, "connect": 20_000}
+
+
 def seeds() -> list[int]:
-    first, _, last = os.environ.get("SEEDS", "1-2").partition("-")
-    return list(range(int(first), int(last or first) + 1))
+    ranges = (one.partition("-") for one in os.environ.get("SEEDS", "1-2").split(","))
+    return [seed for first, _, last in ranges for seed in range(int(first), int(last or first) + 1)]
 
 
 class Session:
@@ -69,14 +77,19 @@ def groups(tables: ClusterTables) -> Iterator[Groups]:
     yield group
 
 
-@pytest.mark.parametrize("seed", seeds())
-def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: ClusterTables, groups: Groups) -> None:
-    """Under settings that the seed chooses; every fourth story in a group that is not stable."""
-    session = tables.configure(application.newSession())
+def choose_settings(seed: int, client: Client) -> None:
     chosen = random.Random(seed)
     for name, values in CONFS.items():
-        session.conf.set(name, chosen.choice(values))
-    story = Story(seed, Session(session), IN, groups, Frames(session, F.expr))
+        client.run(f"SET {name} = {chosen.choice(values)}")
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: ClusterTables, groups: Groups) -> None:
+    """Every fourth story in a group that is not stable."""
+    session = tables.configure(application.newSession())
+    client = Session(session)
+    choose_settings(seed, client)
+    story = Story(seed, client, IN, groups, Frames(session, F.expr))
     group = groups([key.type for key in story.layout.keys], False)
     if seed % 4 == 0:
         tables.change("cg", group, **UNSTABLE)
@@ -87,15 +100,33 @@ def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: Clu
     assert not story.differences, "\n".join(story.differences)
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("way", ["thrift", "connect"])
+def test_rows_of_clients_are_as_in_duckdb(way: str, seed: int, servers: Servers, groups: Groups) -> None:
+    """The same by other clients, Connect also by its DataFrames."""
+    with closing(servers.thrift() if way == "thrift" else servers.connect()) as client:
+        choose_settings(seed, client)
+        frames = Frames(client.session, connect_expr) if isinstance(client, ConnectClient) else None
+        story = Story(seed + FIRST_OF[way], client, IN, groups, frames)
+        story.run(STATEMENTS)
+    assert not story.differences, "\n".join(story.differences)
+
+
 def test_sessions_at_once(application: SparkSession, tables: ClusterTables, groups: Groups) -> None:
-    """Every statement commits or gets LoadConflict; the rows are those of the commits, one after the other."""
+    """Every statement commits or gets LoadConflict; the rows are those of the commits, one after the other. Compactions
+    run at the same time.
+    """
     first = Session(tables.configure(application.newSession()))
     story = Story(SESSIONS_SEED, first, IN, groups)
-    sessions = [first, *(Session(tables.configure(application.newSession())) for _ in range(2))]
+    compacting, *sessions = [first, *(Session(tables.configure(application.newSession())) for _ in range(3))]
     for _ in range(ROUNDS):
         at_once = [story.committing() for _ in sessions]
-        with ThreadPoolExecutor(len(sessions)) as threads:
+        with ThreadPoolExecutor(len(sessions) + 1) as threads:
+            compaction = threads.submit(story.outcome, compacting, story.compaction)
             outcomes = list(threads.map(story.outcome, sessions, at_once))
+        compacted = compaction.result()
+        assert not isinstance(compacted, str) or "LoadConflict" in compacted, compacted
         refused = [outcome for outcome in outcomes if isinstance(outcome, str)]
         assert all("LoadConflict" in error or VIOLATION in error for error in refused), (at_once, refused)
         committed = [(int(outcome[-1] or 0), statement) for outcome, statement in zip(outcomes, at_once, strict=True)
