@@ -10,7 +10,8 @@ Liveness: files are immutable and readers go to any replica, so a bucketed plan 
 every bucket has a live replica. A replica counts as live on a node of the bucket's row whose agent is ready, unless the
 status reports it as not complete there.
 
-Parallelism: a table is scanned by one task per bucket, so an application with more cores than that leaves some idle.
+Parallelism: where files are small, or not sorted by the bucket key, a table is scanned by one task per bucket, so an
+application with more cores than that leaves some idle.
 
 Java decides the same (``ReadDecision.java``, ``SignOfLife.java``).
 """
@@ -201,6 +202,6 @@ def few_buckets(group: str, buckets: int, cores: int) -> str:
     if buckets >= cores:
         return ""
     return (
-        f"group {group} has {buckets} buckets, the application {cores} cores: at most {buckets} tasks scan a table "
-        "at once"
+        f"group {group} has {buckets} buckets, the application {cores} cores: only large files that are sorted by the "
+        f"bucket key are read by more than {buckets} tasks"
     )

@@ -19,6 +19,7 @@ import dev.colocation.spark.plan.InPlaceWrites;
 import dev.colocation.spark.plan.LocateExecutors;
 import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
+import dev.colocation.spark.plan.SplitBuckets;
 import dev.colocation.spark.plan.TrustSortedFiles;
 import dev.colocation.spark.plan.UnknownSpark;
 import dev.colocation.spark.write.DistributeRows;
@@ -34,10 +35,10 @@ import scala.runtime.BoxedUnit;
  * TimeTravelSubqueries}, {@link ChangesAsFiles}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
  * MissingColumns}, {@link ReadAsFiles}, {@link FilePerTask} and {@link CheckedTexts} when a query is analyzed, {@link StreamAsFiles},
  * {@link NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows}
- * when it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors} and {@link TrustSortedFiles} when its
- * plan is to be executed. On an unknown Spark, each leaves plans as they are.
+ * when it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors}, {@link TrustSortedFiles} and {@link SplitBuckets} when
+ * its plan is to be executed. On an unknown Spark, each leaves plans as they are.
  *
- * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per
+ * <p>The last three are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per
  * stage) and without it, after Spark has settled distributions and sorts and before it generates code.
  */
 public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
@@ -70,6 +71,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectQueryStagePrepRule(session -> new InPlaceWrites()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new InPlaceWrites())));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new TrustSortedFiles())));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SplitBuckets())));
     return BoxedUnit.UNIT;
   }
 

@@ -286,7 +286,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     /** The note for a group that has fewer buckets than the application has cores; empty otherwise. */
     static String fewBuckets(String group, int buckets, int cores) {
       return buckets >= cores ? "" : "group " + group + " has " + buckets + " buckets, the application " + cores
-          + " cores: at most " + buckets + " tasks scan a table at once";
+          + " cores: only large files that are sorted by the bucket key are read by more than " + buckets + " tasks";
     }
   }
 }

@@ -60,6 +60,9 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
       BooleanType$.MODULE$, ByteType$.MODULE$, ShortType$.MODULE$, IntegerType$.MODULE$, LongType$.MODULE$,
       DateType$.MODULE$, TimestampType$.MODULE$, TimestampNTZType$.MODULE$, StringType$.MODULE$, BinaryType$.MODULE$);
 
+  /** A bucket's files as they are listed. */
+  static final FileOrder ANY = new FileOrder(List.of(), List.of(), 0, Map.of(), 1);
+
   /** The same order for other columns of the scan. */
   FileOrder of(List<AttributeReference> columns) {
     return new FileOrder(leading, columns, keyed, keys, together);
@@ -101,7 +104,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
       leading++;
     }
     List<AttributeReference> merged = List.copyOf(distinct.subList(leading, distinct.size()));
-    Settings settings = new Settings(scan.session().sessionState().newHadoopConfWithOptions(relation.options()));
+    Settings settings = settings(scan);
     List<String> sortedBy = sortColumns(scan, partitions, settings);
     List<String> inFile = merged.stream().map(FileOrder::name).filter(name -> !partitions.contains(name)).toList();
     if (inFile.size() > sortedBy.size() || !inFile.equals(sortedBy.subList(0, inFile.size()))) {
@@ -157,7 +160,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
     return Optional.of(new FileOrder(order.leading, order.merged, order.keyed, keys, together));
   }
 
-  private static KeyRange keys(PartitionedFile file, Settings settings) {
+  /** Between which keys a file's rows lie, by the manifest. */
+  static KeyRange keys(PartitionedFile file, Settings settings) {
     try {
       Manifest.File found = ManifestStore.file(ColocPath.parse(file.toPath()), settings);
       return found == null ? KeyRange.NONE : found.keys();
@@ -174,6 +178,17 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
       values.add(row.get(position, partitionSchema.apply(position).dataType()));
     }
     return values;
+  }
+
+  /** Whether each file's rows are sorted by this column first. */
+  static boolean isSortedBy(FileSourceScanExec scan, String column) {
+    return scan.relation().fileFormat().getClass() == ParquetFileFormat.class
+        && sortColumns(scan, names(scan.relation().partitionSchema()), settings(scan)).stream().findFirst()
+            .filter(column.toLowerCase(Locale.ROOT)::equals).isPresent();
+  }
+
+  static Settings settings(FileSourceScanExec scan) {
+    return new Settings(scan.session().sessionState().newHadoopConfWithOptions(scan.relation().options()));
   }
 
   /** What manifest and registered table agree on: the one knows how files were written, the other how columns are called. */

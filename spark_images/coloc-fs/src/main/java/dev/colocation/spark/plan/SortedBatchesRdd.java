@@ -14,8 +14,8 @@ import scala.collection.Iterator;
 final class SortedBatchesRdd extends SortedFilesRdd<ColumnarBatch> {
   private static final long serialVersionUID = 1L;
 
-  SortedBatchesRdd(FileScanRDD scan, OrderedBucket[] buckets, SQLMetric rows) {
-    super(scan, ColumnarBatch.class, buckets, rows);
+  SortedBatchesRdd(FileScanRDD scan, OrderedBucket[] buckets, RangeCut range, SQLMetric rows) {
+    super(scan, ColumnarBatch.class, buckets, range, rows);
   }
 
   @Override
@@ -24,10 +24,9 @@ final class SortedBatchesRdd extends SortedFilesRdd<ColumnarBatch> {
       throw new IllegalStateException("files of bucket " + bucket.index() + " overlap, and were planned not to");
     }
     List<PartitionedFile> files = bucket.sets().stream().flatMap(List::stream).flatMap(List::stream).toList();
-    return new Batches(scan().compute(bucket.partition(files), context));
+    return new Batches(open(bucket, files, context));
   }
 
-  /** Spark declares the scan's elements as rows, also where they are batches. */
   private final class Batches extends AbstractIterator<ColumnarBatch> {
     private final Iterator<?> elements;
 

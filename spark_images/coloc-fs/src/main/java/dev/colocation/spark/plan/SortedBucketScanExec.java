@@ -4,8 +4,11 @@ import dev.colocation.spark.plan.SortedFilesRdd.OrderedBucket;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.BiFunction;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.rdd.UnionRDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -16,6 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.RowOrdering;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
@@ -29,20 +33,35 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.math.Ordering;
+import scala.reflect.ClassTag$;
 
 /**
  * A bucketed scan whose partitions come in the order of a {@link FileOrder}. It stands for the scan, which it reads through, so
  * that pruning, pushed filters, locations and metrics are Spark's.
+ *
+ * <p>With several {@link KeyRanges}, each bucket is read by as many tasks, of which each reads the rows of one range: first all
+ * buckets' rows of the first range, then those of the second, and so on. Such partitions are no buckets any more.
  */
 public final class SortedBucketScanExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
 
   private final FileSourceScanExec scan;
   private final transient FileOrder order;
+  private final transient KeyRanges ranges;
 
   SortedBucketScanExec(FileSourceScanExec scan, FileOrder order) {
+    this(scan, order, KeyRanges.ALL);
+  }
+
+  private SortedBucketScanExec(FileSourceScanExec scan, FileOrder order, KeyRanges ranges) {
     this.scan = scan;
     this.order = order;
+    this.ranges = ranges;
+  }
+
+  /** The same by ranges of the first bucket column, by which the rows of each file are sorted. */
+  SortedBucketScanExec in(KeyRanges several) {
+    return new SortedBucketScanExec(scan, order, several);
   }
 
   /** The scan as Spark planned it. */
@@ -62,7 +81,12 @@ public final class SortedBucketScanExec extends SparkPlan {
 
   @Override
   public Partitioning outputPartitioning() {
-    return scan.outputPartitioning();
+    Partitioning buckets = scan.outputPartitioning();
+    return isWhole() ? buckets : new UnknownPartitioning(buckets.numPartitions() * ranges.count());
+  }
+
+  private boolean isWhole() {
+    return ranges.count() == 1;
   }
 
   @Override
@@ -84,7 +108,7 @@ public final class SortedBucketScanExec extends SparkPlan {
 
   @Override
   public Option<Seq<String>> vectorTypes() {
-    return scan.vectorTypes();
+    return isWhole() ? scan.vectorTypes() : Option.empty();
   }
 
   @Override
@@ -94,22 +118,36 @@ public final class SortedBucketScanExec extends SparkPlan {
 
   @Override
   public RDD<InternalRow> doExecute() {
-    FileScanRDD files = files();
-    return new SortedRowsRdd(files, inOrder(files), rowOrder(), output(), rowCount());
+    return inRanges(InternalRow.class, (files, range) ->
+        new SortedRowsRdd(files, inOrder(files), range, rowOrder(), output(), rowCount()));
   }
 
   @Override
   public RDD<ColumnarBatch> doExecuteColumnar() {
-    FileScanRDD files = files();
-    return new SortedBatchesRdd(files, inOrder(files), rowCount());
+    return inRanges(ColumnarBatch.class, (files, range) -> new SortedBatchesRdd(files, inOrder(files), range, rowCount()));
   }
 
   private SQLMetric rowCount() {
     return metrics().apply("numOutputRows");
   }
 
-  /** The scan's own files, after what prunes them at run time is known: Spark waits for that when a plan is executed. */
-  private FileScanRDD files() {
+  /** The buckets of each range. The scan itself, of all ranges, is executed for its metrics. */
+  private <T> RDD<T> inRanges(Class<T> elements, BiFunction<FileScanRDD, RangeCut, RDD<T>> read) {
+    FileScanRDD all = files(scan);
+    if (isWhole()) {
+      return read.apply(all, null);
+    }
+    Attribute key = BucketKey.of(scan).orElseThrow();
+    int column = positionOf(key, CollectionConverters.asJava(output()));
+    List<RDD<T>> parts = IntStream.range(0, ranges.count())
+        .mapToObj(range -> read.apply(
+            files(BucketKey.filtered(scan, ranges.conditions(key, range))), RangeCut.of(ranges, range, column, key.dataType())))
+        .toList();
+    return new UnionRDD<>(all.sparkContext(), sequence(parts), ClassTag$.MODULE$.apply(elements));
+  }
+
+  /** A scan's own files, after what prunes them at run time is known: Spark waits for that when a plan is executed. */
+  private static FileScanRDD files(FileSourceScanExec scan) {
     if (scan.supportsColumnar()) {
       scan.executeColumnar();
     } else {
@@ -163,7 +201,9 @@ public final class SortedBucketScanExec extends SparkPlan {
   @Override
   public String simpleString(int maxFields) {
     String how = order.merging() ? "files merged" : "files in order";
-    return nodeName() + " " + how + outputOrdering().mkString(" by [", ", ", "]");
+    int buckets = scan.outputPartitioning().numPartitions();
+    return nodeName() + " " + how + outputOrdering().mkString(" by [", ", ", "]")
+        + (isWhole() ? "" : ", " + buckets + " buckets in " + buckets * ranges.count() + " ranges");
   }
 
   @Override
@@ -173,10 +213,10 @@ public final class SortedBucketScanExec extends SparkPlan {
     List<AttributeReference> merged = order.merged().stream()
         .map(column -> (AttributeReference) canonical.output().apply(positionOf(column, columns)))
         .toList();
-    return new SortedBucketScanExec((FileSourceScanExec) canonical, order.of(merged));
+    return new SortedBucketScanExec((FileSourceScanExec) canonical, order.of(merged), ranges);
   }
 
-  private static int positionOf(AttributeReference column, List<Attribute> columns) {
+  private static int positionOf(Attribute column, List<Attribute> columns) {
     int position = 0;
     while (!columns.get(position).exprId().equals(column.exprId())) {
       position++;
@@ -191,12 +231,13 @@ public final class SortedBucketScanExec extends SparkPlan {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof SortedBucketScanExec that && scan.equals(that.scan) && Objects.equals(order, that.order);
+    return other instanceof SortedBucketScanExec that && scan.equals(that.scan) && Objects.equals(order, that.order)
+        && Objects.equals(ranges, that.ranges);
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(scan, order);
+    return Objects.hash(scan, order, ranges);
   }
 
   @Override

@@ -22,25 +22,30 @@ abstract class SortedFilesRdd<T> extends RDD<T> {
 
   private final transient Partition[] buckets;
   private final FileScanRDD scan;
+  private final RangeCut range;
   private final SQLMetric rows;
 
   /**
    * Makes the buckets of a scan.
    *
+   * @param range of the rows that are wanted; null for all
    * @param rows counts what was read
    */
-  SortedFilesRdd(FileScanRDD scan, Class<T> elements, OrderedBucket[] buckets, SQLMetric rows) {
+  SortedFilesRdd(FileScanRDD scan, Class<T> elements, OrderedBucket[] buckets, RangeCut range, SQLMetric rows) {
     super(scan, ClassTag$.MODULE$.apply(elements));
     this.scan = scan;
     this.buckets = buckets;
+    this.range = range;
     this.rows = rows;
   }
 
   /** The elements of one bucket. */
   abstract Iterator<T> read(OrderedBucket bucket, TaskContext context);
 
-  FileScanRDD scan() {
-    return scan;
+  /** What the scan gives of these files, one after the other: Spark declares it as rows, also where it is batches. */
+  final Iterator<?> open(OrderedBucket bucket, List<PartitionedFile> files, TaskContext context) {
+    Iterator<?> elements = scan.compute(bucket.partition(files), context);
+    return range == null ? elements : range.cut(elements);
   }
 
   SQLMetric rows() {

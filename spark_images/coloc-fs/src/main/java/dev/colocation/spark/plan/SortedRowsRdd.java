@@ -26,8 +26,8 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
   private final Seq<Attribute> columns;
 
   SortedRowsRdd(
-      FileScanRDD scan, OrderedBucket[] buckets, Seq<SortOrder> rowOrder, Seq<Attribute> columns, SQLMetric rows) {
-    super(scan, InternalRow.class, buckets, rows);
+      FileScanRDD scan, OrderedBucket[] buckets, RangeCut range, Seq<SortOrder> rowOrder, Seq<Attribute> columns, SQLMetric rows) {
+    super(scan, InternalRow.class, buckets, range, rows);
     this.rowOrder = rowOrder;
     this.columns = columns;
   }
@@ -78,7 +78,7 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
     }
 
     private RowStream open(List<PartitionedFile> chain) {
-      return new RowStream(scan().compute(bucket.partition(chain), context), prefixes);
+      return new RowStream(SortedRowsRdd.this.open(bucket, chain, context), prefixes);
     }
   }
 }

@@ -1,0 +1,105 @@
+package dev.colocation.spark.plan;
+
+import dev.colocation.spark.fs.KeyRange;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
+import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.types.ByteType$;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType$;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType$;
+import org.apache.spark.sql.types.ShortType$;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Ranges of a key that follow each other and leave nothing out: the first begins with NULL, each ends below a bound, with which the
+ * next one begins.
+ *
+ * @param bounds ascending, as {@link KeyRange} has values: {@code Long} or {@code String}
+ */
+public record KeyRanges(List<Object> bounds) implements Serializable {
+  /** All keys. */
+  public static final KeyRanges ALL = new KeyRanges(List.of());
+
+  /** Of a file, so many points are taken to lie evenly between its first and its last key. */
+  private static final int POINTS = 64;
+
+  /** Rows with keys between these. Of texts only the first one is known to be a key: the last one may be cut. */
+  public record Piece(KeyRange keys, double bytes) {}
+
+  private record Point(Object key, double bytes) {}
+
+  /** How many ranges these are. */
+  public int count() {
+    return bounds.size() + 1;
+  }
+
+  /**
+   * So many ranges at most, of about as many bytes each. There are fewer where many rows have the same key, or nothing tells where
+   * within a file texts lie.
+   */
+  public static KeyRanges of(List<Piece> pieces, int count) {
+    List<Point> points = pieces.stream().flatMap(piece -> points(piece).stream())
+        .sorted((one, other) -> KeyRange.compare(one.key, other.key)).toList();
+    double all = points.stream().mapToDouble(Point::bytes).sum();
+    List<Object> bounds = new ArrayList<>();
+    Object last = points.isEmpty() ? null : points.get(0).key;
+    double before = 0;
+    for (Point point : points) {
+      if (before >= all * (bounds.size() + 1) / count && KeyRange.compare(last, point.key) < 0) {
+        bounds.add(point.key);
+        last = point.key;
+      }
+      before += point.bytes;
+    }
+    return new KeyRanges(List.copyOf(bounds));
+  }
+
+  private static List<Point> points(Piece piece) {
+    if (!(piece.keys.first().get(0) instanceof Long first) || !(piece.keys.last().get(0) instanceof Long last)) {
+      return List.of(new Point(piece.keys.first().get(0), piece.bytes));
+    }
+    List<Point> points = new ArrayList<>();
+    double step = ((double) last - (double) first) / POINTS;
+    for (int place = 0; place < POINTS; place++) {
+      points.add(new Point((long) (first + step * place), piece.bytes / POINTS));
+    }
+    return points;
+  }
+
+  /** What all keys of a range fulfil, and no others. */
+  List<Expression> conditions(Expression key, int range) {
+    if (count() == 1) {
+      return List.of();
+    }
+    List<Expression> conditions = new ArrayList<>();
+    if (range > 0) {
+      conditions.add(new GreaterThanOrEqual(key, literal(bounds.get(range - 1), key.dataType())));
+    }
+    if (range < bounds.size()) {
+      Expression below = new LessThan(key, literal(bounds.get(range), key.dataType()));
+      conditions.add(range > 0 ? below : new Or(new IsNull(key), below));
+    }
+    return conditions;
+  }
+
+  /** A bound as Spark has values of a type. */
+  static Literal literal(Object bound, DataType type) {
+    if (!(bound instanceof Long number)) {
+      return new Literal(UTF8String.fromString(bound.toString()), type);
+    }
+    Object value = type instanceof DecimalType decimal ? Decimal.apply(number, decimal.precision(), decimal.scale())
+        : type == IntegerType$.MODULE$ || type == DateType$.MODULE$ ? (Object) number.intValue()
+        : type == ShortType$.MODULE$ ? (Object) number.shortValue()
+        : type == ByteType$.MODULE$ ? (Object) number.byteValue() : number;
+    return new Literal(value, type);
+  }
+}
