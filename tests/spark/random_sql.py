@@ -23,6 +23,7 @@ SETTINGS = (
     "spark.sql.parquet.enableVectorizedReader = false", "spark.sql.codegen.wholeStage = false",
     "spark.sql.files.maxPartitionBytes = 1024", "spark.sql.shuffle.partitions = 7",
     "spark.colocation.disableColocateJoin = true", "spark.colocation.trustSortedFiles = false",
+    "spark.colocation.minPartitionNum = 29",
     "spark.sql.parquet.filterPushdown = false", "spark.sql.optimizer.dynamicPartitionPruning.enabled = false",
     "spark.sql.sources.bucketing.autoBucketedScan.enabled = false", "spark.sql.join.preferSortMergeJoin = false",
     "spark.sql.bucketing.coalesceBucketsInJoin.enabled = true", "spark.sql.parquet.aggregatePushdown = true",
@@ -99,6 +100,7 @@ class Story:
     def run(self, statements: int) -> None:
         """The whole story; what differs is in ``differences``."""
         self._both(f"USE {CATALOG}.{self._namespace}", ())
+        self._both("SET spark.colocation.minPartitionBytes = 1", ())
         for _ in range(3):
             self._create()
         for table in list(self._tables.values()):
