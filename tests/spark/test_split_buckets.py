@@ -31,9 +31,10 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
-    """Of each table of events, every bucket has rows of every range; ``ordered`` is sorted by another column than its key."""
+    """Every bucket of the events has rows of every range; ``ordered`` is sorted by another column than its key."""
     catalog = load_events(application, agents)
-    add_table(catalog, "ordered", application.sql("SELECT id % 97 AS k, id AS n FROM range(500)"), ["k"], sorted_by=("n",))
+    by_another = application.sql("SELECT id % 97 AS k, id AS n FROM range(500)")
+    add_table(catalog, "ordered", by_another, ["k"], sorted_by=("n",))
     for place, (key, of_rows) in enumerate(KEYS.items()):
         catalog.add_group(
             ColocationGroupSpec(bucket_key=(key,), buckets=BUCKETS, replicas=2),
@@ -78,19 +79,24 @@ def ranges(plan: str) -> list[int]:
 
 @pytest.mark.parametrize("statement", [
     pytest.param("SELECT l.k, l.n, r.word FROM single l JOIN single r ON l.k = r.k WHERE l.n < 300", id="join"),
-    pytest.param("SELECT l.k, l.n, r.word FROM appended l JOIN daily r ON l.k = r.k WHERE l.n < 300", id="merged files"),
-    pytest.param("SELECT l.k, l.n, r.n AS m FROM both l JOIN daily r ON l.k = r.k AND l.day = r.day", id="partitions"),
-    pytest.param("SELECT l.k, l.n, r.n AS m FROM single l LEFT JOIN single r ON l.k = r.k AND r.n < 90", id="left"),
-    pytest.param("SELECT r.k, l.n, r.n AS m FROM appended l RIGHT JOIN single r ON l.k = r.k AND l.n < 90", id="right"),
+    pytest.param("SELECT l.k, l.n, r.word FROM appended l JOIN daily r ON l.k = r.k WHERE l.n < 300",
+                 id="merged files"),
+    pytest.param("SELECT l.k, l.n, r.n AS m FROM both l JOIN daily r ON l.k = r.k AND l.day = r.day",
+                 id="partitions"),
+    pytest.param("SELECT l.k, l.n, r.n AS m FROM single l LEFT JOIN single r ON l.k = r.k AND r.n < 90",
+                 id="left"),
+    pytest.param("SELECT r.k, l.n, r.n AS m FROM appended l RIGHT JOIN single r ON l.k = r.k AND l.n < 90",
+                 id="right"),
     pytest.param("SELECT l.k, r.k AS j, l.n, r.n AS m FROM single l FULL JOIN appended r ON l.k = r.k AND l.n < 90",
                  id="full"),
-    pytest.param("SELECT k, n FROM single l WHERE EXISTS (SELECT 1 FROM daily r WHERE l.k = r.k AND r.n < 90)", id="semi"),
+    pytest.param("SELECT k, n FROM single l WHERE EXISTS (SELECT 1 FROM daily r WHERE l.k = r.k AND r.n < 90)",
+                 id="semi"),
     pytest.param("SELECT k, n FROM single l WHERE NOT EXISTS (SELECT 1 FROM daily r WHERE l.k = r.k AND r.n < 90)",
                  id="anti"),
     pytest.param("SELECT /*+ SHUFFLE_HASH(r) */ l.k, l.n, r.n AS m FROM single l JOIN daily r ON l.k = r.k", id="hash"),
     pytest.param("SELECT l.k, l.n, r.n AS m, w.word FROM single l JOIN single r ON l.k = r.k "
-                 "JOIN (SELECT /*+ BROADCAST(b) */ DISTINCT n % 7 AS d, word FROM daily b WHERE n < 50) w ON l.n % 7 = w.d "
-                 "WHERE l.n < 60", id="broadcast"),
+                 "JOIN (SELECT /*+ BROADCAST(b) */ DISTINCT n % 7 AS d, word FROM daily b WHERE n < 50) w "
+                 "ON l.n % 7 = w.d WHERE l.n < 60", id="broadcast"),
     pytest.param("SELECT k, count(*) AS c, sum(n) AS s, max(word) AS w FROM appended GROUP BY k", id="group-by"),
     pytest.param("SELECT k, day, count(DISTINCT n) AS c FROM daily GROUP BY k, day", id="distinct"),
     pytest.param("SELECT k, day, count(*) AS c FROM single GROUP BY ROLLUP(k, day)", id="rollup"),
@@ -99,11 +105,13 @@ def ranges(plan: str) -> list[int]:
                  "WHERE r < 3", id="first rows"),
     pytest.param("SELECT k, n, part FROM single LATERAL VIEW explode(split(word, '')) p AS part WHERE k IN "
                  "(SELECT k FROM daily GROUP BY k HAVING sum(n) > 1500)", id="generated rows"),
-    pytest.param("SELECT s.k, s.c, l.n FROM (SELECT k, count(*) AS c FROM daily GROUP BY k) s JOIN single l ON s.k = l.k",
+    pytest.param("SELECT s.k, s.c, l.n FROM (SELECT k, count(*) AS c FROM daily GROUP BY k) s "
+                 "JOIN single l ON s.k = l.k",
                  id="group-by, join"),
     pytest.param("SELECT l.n % 10 AS d, sum(r.n) AS s FROM single l JOIN appended r ON l.k = r.k GROUP BY l.n % 10",
                  id="shuffled after the join"),
-    pytest.param("SELECT l.k, l.n, r.n AS m FROM single l JOIN single r ON l.k = r.k ORDER BY l.n, m LIMIT 20", id="top"),
+    pytest.param("SELECT l.k, l.n, r.n AS m FROM single l JOIN single r ON l.k = r.k ORDER BY l.n, m LIMIT 20",
+                 id="top"),
 ])  # fmt: skip
 def test_rows_that_meet_are_in_the_same_range(session: SparkSession, statement: str) -> None:
     """Every operator that needs rows of a key together finds them, NULL keys included."""
@@ -125,10 +133,12 @@ def test_keys(session: SparkSession, place: int) -> None:
 
 
 @pytest.mark.parametrize("statement", [
-    pytest.param("SELECT l.k, l.n, spark_partition_id() AS p FROM single l JOIN single r ON l.k = r.k", id="the task's number"),
+    pytest.param("SELECT l.k, l.n, spark_partition_id() AS p FROM single l JOIN single r ON l.k = r.k",
+                 id="the task's number"),
     pytest.param("SELECT k, n FROM (SELECT k, n FROM single GROUP BY k, n) UNION ALL "
                  "SELECT k, n FROM (SELECT k, n FROM daily GROUP BY k, n)", id="union"),
-    pytest.param("SELECT /*+ MERGE(r) */ l.k, l.n, r.id FROM single l JOIN range(90) r ON l.k = r.id", id="rows from elsewhere"),
+    pytest.param("SELECT /*+ MERGE(r) */ l.k, l.n, r.id FROM single l JOIN range(90) r ON l.k = r.id",
+                 id="rows from elsewhere"),
     pytest.param("SELECT k, max(n) AS n FROM ordered GROUP BY k", id="sorted by another column"),
 ])  # fmt: skip
 def test_what_is_not_cut(session: SparkSession, statement: str) -> None:
@@ -138,7 +148,7 @@ def test_what_is_not_cut(session: SparkSession, statement: str) -> None:
 
 
 def test_tasks(session: SparkSession) -> None:
-    """As many as are asked for, unless ranges would be too small; buckets keep one task each where Spark is told so."""
+    """As many as are asked for, unless ranges would be too small; buckets keep one task each where Spark is set so."""
     statement = "SELECT l.k, r.n FROM single l JOIN single r ON l.k = r.k"
     counts = []
     for name, value in ((TASKS, "24"), (TASKS, str(BUCKETS)), (TASKS, "24"), (AUTOMATIC, "false"), (AUTOMATIC, "true"),

@@ -13,7 +13,10 @@ ALL_LIVE = LOST_NODE.model_copy(update={"liveness": Liveness(is_whole=True)})
 BUCKET_LOST = LOST_NODE.model_copy(update={"liveness": Liveness(message="NoLiveReplica: bucket 3")})
 KEPT = f"colocate: true, note: {WHY}; buckets are read from live replicas"
 EIGHT = sales_group(buckets=8)
-FEW = "group shop/sales has 8 buckets, the application 32 cores: only large files that are sorted by the bucket key are read by more than 8 tasks"
+FEW = (
+    "group shop/sales has 8 buckets, the application 32 cores: only large files that are sorted by the bucket key are "
+    "read by more than 8 tasks"
+)
 
 
 @pytest.mark.parametrize(

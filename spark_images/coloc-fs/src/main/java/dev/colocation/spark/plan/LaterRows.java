@@ -6,7 +6,7 @@ import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** A column without its first rows. It owns nothing: whoever made the column closes it. */
+/** A column without its first rows. It owns nothing: the scan closes the column. */
 final class LaterRows extends ColumnVector {
   private final ColumnVector all;
   private final int first;
