@@ -192,8 +192,7 @@ class Chooser:
 
     def fits(self, bucket: int, node: str) -> bool:
         """Whether the node's disk has room for what is still to be copied of the bucket."""
-        size_bytes = self._bytes_to_take(bucket, node)
-        return size_bytes == 0 or size_bytes <= self.view.cluster.room.available_bytes(node)
+        return self.view.cluster.room.fits(node, self._bytes_to_take(bucket, node))
 
     def take_room(self, bucket: int, node: str, sign: int) -> None:
         self.view.cluster.room.take(node, sign * self._bytes_to_take(bucket, node))

@@ -153,6 +153,10 @@ class Room:
     def available_bytes(self, node: str) -> float:
         return self.bytes_by_node.get(node, 0)
 
+    def fits(self, node: str, size_bytes: int) -> bool:
+        """Whether so much may be written there; zero bytes may, also where more is reserved than there is."""
+        return not size_bytes or size_bytes <= self.available_bytes(node)
+
     def with_room(self, nodes: Iterable[str], size_bytes: int) -> list[str]:
         """Those of the nodes that have room for so much."""
         available = self.bytes_by_node

@@ -113,7 +113,7 @@ def check_room(view: GroupView, move_plan: MovePlan) -> None:
             by_bucket[move.bucket].append(move)
     for bucket, moves in sorted(by_bucket.items(), key=lambda item: (view.bytes_of(item[0]), item[0])):
         wanted = {move.to: view.bytes_to_reserve(bucket, move.to) for move in moves}
-        short = [move for move in moves if wanted[move.to] > max(0, room.available_bytes(move.to))]
+        short = [move for move in moves if not room.fits(move.to, wanted[move.to])]
         for move in short:
             missing = move.bytes - room.available_bytes(move.to)
             message = f"node {move.to} is {missing:.0f} bytes short of the {move.bytes} of bucket {bucket}"

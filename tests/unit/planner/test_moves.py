@@ -160,6 +160,22 @@ def test_clones_under_way_count_and_are_not_started_twice() -> None:
     assert group.cancel == ()
 
 
+def test_a_clone_to_a_node_that_is_down_takes_no_part_of_the_limits() -> None:
+    """The group makes one clone at a time, and the one that was begun cannot go on."""
+    clone = Clone(namespace="shop", group="sales", bucket=0, source="node-1", to="node-5", since=NOW)
+    nodes = [*nodes_of(1, 3, 4), down_for(5, number=5)]
+    group = planned(nodes, clones=(clone,), spec={"balancing": {"maxConcurrentClones": 1}})
+    assert len(group.start_now) == 1
+
+
+def test_a_part_of_a_bucket_is_no_source_of_itself() -> None:
+    """The only live node with files of the bucket is to take it: the group reports that no other one has them."""
+    rows: BucketSequence = (("node-1",),)
+    group = planned(nodes_of(2), buckets=1, replicas=1, bucket_map=rows, held={"node-2": {0: "partial"}})
+    assert [move.to for move in group.moves] == ["node-2"]
+    assert (group.start_now, reasons(group)) == ((), {Reason.NO_LIVE_REPLICA})
+
+
 def test_clones_not_wanted_any_more_are_cancelled() -> None:
     """The node came back: what was begun in its place ends."""
     clone = Clone(namespace="shop", group="sales", bucket=0, source="node-2", to="node-4", since=NOW)

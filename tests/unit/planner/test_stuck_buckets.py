@@ -7,9 +7,9 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
 from colocation.model.plan import GroupPlan
-from colocation.model.snapshot import GroupState, Limits, Node
+from colocation.model.snapshot import Clone, GroupState, Limits, Node
 from colocation.planner import plan
-from tests.property.worlds import GIB, World, make_group, make_node, make_snapshot
+from tests.property.worlds import GIB, NOW, World, make_group, make_node, make_snapshot
 
 from .cases import nodes_of, planned, reasons
 
@@ -58,6 +58,27 @@ def test_damaged_files_are_mended_in_place_whatever_else_waits() -> None:
     group = planned(nodes, replicas=3, bucket_map=bucket_map, held=held)
     assert started(group) == {(4, "node-2")}
     assert reasons(group) == {Reason.INSUFFICIENT_NODES}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_replica_that_is_there_needs_no_room(strict: bool) -> None:
+    """The map takes over a complete replica from a disk that has less free than its headroom, and nothing waits."""
+    nodes = [node_with_room("node-1", 0), node_with_room("node-2", -50)]
+    held = {node: {0: "complete"} for node in ("node-1", "node-2")}
+    spec = {"bucketSequence": [["node-2"]], "balancing": {"strict": strict}}
+    group = planned(nodes, buckets=1, replicas=1, bucket_map=(("node-1",),), held=held, spec=spec)
+    assert (group.next_map, group.blocked) == ((("node-2",),), ())
+
+
+def test_a_clone_that_has_copied_more_than_is_left_frees_no_room() -> None:
+    """Its bucket had 100 GiB when it began, and has 1 GiB now: 50 GiB do not fit where 10 do."""
+    copied = {"since": NOW, "bytes_done": 100 * GIB}
+    clone = Clone(namespace="shop", group="sales", bucket=0, source="node-1", to="node-2", **copied)  # type: ignore[arg-type]
+    nodes = [node_with_room("node-1", 0), node_with_room("node-2", 10)]
+    group = planned(
+        nodes, buckets=2, bucket_map=(("node-1", "node-9"),) * 2, bucket_bytes=(GIB, 50 * GIB), clones=(clone,)
+    )
+    assert (started(group), reasons(group)) == (set(), {Reason.INSUFFICIENT_SPACE})
 
 
 def test_a_stuck_bucket_takes_no_room_from_another_group() -> None:

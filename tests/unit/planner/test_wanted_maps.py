@@ -40,6 +40,18 @@ def test_an_invalid_bucket_sequence_is_refused_in_doris_words(sequence: list[lis
     assert (group.stalled.reason, group.stalled.message) == (problem.reason, f"bucket {problem.bucket}: {message}")
 
 
+def test_a_cordoned_node_is_in_no_first_map() -> None:
+    """Set by hand it keeps what it has, but a new group has nothing there."""
+    nodes = [*nodes_of(1, 3), *nodes_of(2, schedulable=False)]
+    spec = {"bucketSequence": [["node-1", "node-2"]] * 6}
+    there = planned(nodes, spec=spec, bucket_map=(("node-1", "node-2"),) * 6)
+    assert (there.stable, there.stalled) == (True, None)
+    new = planned(nodes, spec=spec, bucket_map=None, bucket_bytes=(), held={})
+    assert (new.next_map, [one.message for one in new.blocked]) == (
+        None, ["The backend node-2 does not exist or not available"]
+    )
+
+
 def test_a_valid_bucket_sequence_is_the_target() -> None:
     """Make before break towards it; once there, no balance, however uneven it is."""
     wanted = (("node-1", "node-2"),) * 6

@@ -49,6 +49,19 @@ def test_a_table_arrives_once_every_replica_is_complete_on_a_live_node(fields: d
     assert ([*written, "sales"])[0] == group_name
 
 
+def test_a_table_does_not_arrive_on_reports_from_before_the_promise() -> None:
+    """This operator has yet to ask agents since it saw that the old group deletes nothing of the table any more."""
+    written = actions_of(decide(observed(), Evidence(), POLICY, collect=False), WriteTableStatus)
+    assert "stock" not in [one.status.get("group") for one in written]
+
+
+def test_a_table_does_not_arrive_in_a_group_without_a_map() -> None:
+    """No node is named for any of its replicas, so none is missing."""
+    unplaced = replace(STOCK, status=ColocationGroupStatus())
+    written = actions_of(decided(replace(observed(), groups=(SALES, unplaced))), WriteTableStatus)
+    assert "stock" not in [one.status.get("group") for one in written]
+
+
 @pytest.mark.parametrize(("seconds_ago", "starts"), [(5, False), (3600, True)])
 def test_a_failed_clone_of_a_moving_table_is_tried_again_when_its_time_comes(seconds_ago: int, starts: bool) -> None:
     """Not with each pass: a source or a disk that fails is left alone for a while."""

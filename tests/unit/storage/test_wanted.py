@@ -170,6 +170,16 @@ def test_when_a_file_is_damaged(root: DataRoot, path: str, sha256: str, live: bo
     assert manifests.calls_damaged(path, sha256) is is_damaged
 
 
+def test_a_live_manifest_that_is_not_held_may_name_any_file(root: DataRoot) -> None:
+    """What it wants is unknown, so nothing in the quarantine counts as needless."""
+    publish_table(root, TABLE)
+    manifests = ManifestCache(root, TABLE.path)
+    for live, known in (({TABLE.manifest}, True), ({TABLE.manifest, "f" * 64}, False)):
+        manifests.keep(live)
+        assert [manifests.wanted(sha256) is not None for sha256 in sorted(live)].count(True) == 1
+        assert (manifests.live_digests("data/bucket=00009/none.parquet") == frozenset()) is known
+
+
 def test_a_manifest_that_is_not_live_defines_no_content(root: DataRoot) -> None:
     """An account that may only put files can put and verify a manifest, too; others' files stay as they are."""
     publish_table(root, TABLE)
