@@ -5,7 +5,7 @@ import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.Settings;
-import dev.colocation.spark.write.FileKeys;
+import dev.colocation.spark.plan.FileKeys;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.List;

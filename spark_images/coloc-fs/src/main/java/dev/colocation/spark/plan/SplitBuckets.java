@@ -4,7 +4,6 @@ import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Settings;
 import dev.colocation.spark.plan.KeyRanges.Piece;
-import dev.colocation.spark.write.FileKeys;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;

@@ -6,6 +6,7 @@ import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.plan.FileKeys;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.HashMap;

@@ -1,4 +1,4 @@
-package dev.colocation.spark.write;
+package dev.colocation.spark.plan;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;

@@ -1,4 +1,4 @@
-package dev.colocation.spark.write;
+package dev.colocation.spark.plan;
 
 import dev.colocation.spark.fs.KeyRange;
 import java.util.ArrayList;
@@ -40,7 +40,7 @@ public final class FileKeys {
    * @param first the sort columns of its first row
    * @param last those of its last row
    */
-  static KeyRange between(InternalRow first, InternalRow last, List<DataType> types) {
+  public static KeyRange between(InternalRow first, InternalRow last, List<DataType> types) {
     FileKeys keys = new FileKeys(types.subList(0, Math.min(types.size(), MOST_COLUMNS)));
     int column = 0;
     while (column < keys.types.size() && keys.add(first, last, column)) {
