@@ -344,18 +344,6 @@ def run_after(session: SparkSession, statement: str, *others: Callable[[], objec
     execution.executedPlan().executeCollect()
 
 
-def test_values_of_a_merge_by_subqueries(session: SparkSession) -> None:
-    """Of the target, of its group, and of rows that match: each row's own."""
-    table = made(session, "valued", "(1, 1), (2, 2), (3, 3)")
-    other = made(session, "values", "(1, 10), (2, 20), (7, 70)")
-    session.sql(f"MERGE INTO {table} t USING {other} s ON t.k = s.k "
-                f"WHEN MATCHED AND t.k = 1 THEN UPDATE SET v = (SELECT max(x.v) + 1 FROM {other} x WHERE x.k = t.k) "
-                f"WHEN MATCHED THEN UPDATE SET k = t.k + 10, v = (SELECT sum(v) FROM {table}) "
-                f"WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, (SELECT min(v) FROM {table} x WHERE x.k + 6 = s.k)) "
-                f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = (SELECT count(*) FROM {other})")  # fmt: skip
-    assert pairs(session, table) == [(1, 11), (3, 3), (7, 1), (12, 6)]
-
-
 def test_a_source_that_is_the_target_is_read_as_a_whole(session: SparkSession) -> None:
     """A commit of another key changes what the statement would do, if its source is the target."""
     table, other = made(session, "itself", "(1, 1), (2, 2)"), made(session, "another", "(1, 1), (2, 2)")
