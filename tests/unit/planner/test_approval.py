@@ -143,6 +143,16 @@ def test_an_approved_proposal_survives_a_repair_and_a_cordon() -> None:
     assert counts == [3, 3]
 
 
+def test_an_approved_move_that_would_cost_a_bucket_a_zone_is_left_out() -> None:
+    """Zones are known since the approval: the fourth node is in that of the first one, so they share no bucket."""
+    nodes = [make_node(f"node-{number}", zone=zone) for number, zone in enumerate("abca", start=1)]
+    proposal = proposed()
+    planned = plan_of(nodes, six(proposal=proposal, approved_proposal=proposal.id))
+    stays = {move.bucket: set(SIX[move.bucket]) - {move.source} for move in proposal.moves}
+    assert {"node-1"} in stays.values()
+    assert {move.bucket for move in planned.moves} == {bucket for bucket in stays if stays[bucket] != {"node-1"}}
+
+
 def test_an_approval_is_good_once() -> None:
     """The node leaves and comes back: the same moves wait for approval again, under another id."""
     world = approved_world()

@@ -79,6 +79,18 @@ class DictionariesTest {
         isDistinct(1024, BinaryType$.MODULE$, row -> new byte[] {(byte) row})));
   }
 
+  /** Spark gives every row in the same object. */
+  @Test
+  void firstRowsAreKeptAsTheyCame() {
+    FirstRows first = new FirstRows();
+    GenericInternalRow row = new GenericInternalRow(1);
+    for (long key : List.of(7L, 8L)) {
+      row.update(0, key);
+      first.add(row);
+    }
+    assertEquals(List.of(7L, 8L), first.rows().stream().map(kept -> kept.getLong(0)).toList());
+  }
+
   private static boolean isDistinct(int rows, LongFunction<Object> value) {
     return isDistinct(rows, LongType$.MODULE$, value);
   }
