@@ -20,7 +20,8 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Makes use of the order of rows in the files of colocated tables. Loads write sorted files, but Spark trusts them only
- * where a bucket has a single one. Bottom up, so that each operator finds those below it as they will be:
+ * where a bucket has a single one. Semi-joins that filter both sides of a join are done once ({@link RepeatedSemiJoins}). Then,
+ * bottom up, so that each operator finds those below it as they will be:
  *
  * <ul>
  *   <li>a sort is removed when the bucket's files, read in order or merged, give its order anyway ({@link SortedInput});
@@ -39,7 +40,7 @@ public final class TrustSortedFiles extends Rule<SparkPlan> {
     if (!conf().getConfString(SWITCH, "true").equalsIgnoreCase("true")) {
       return plan;
     }
-    return UnknownSpark.orAsPlanned(plan, planned -> planned.transformUp(new Replacements()));
+    return UnknownSpark.orAsPlanned(plan, planned -> RepeatedSemiJoins.once(planned).transformUp(new Replacements()));
   }
 
   private static final class Replacements extends AbstractPartialFunction<SparkPlan, SparkPlan> {
