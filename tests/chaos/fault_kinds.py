@@ -42,7 +42,8 @@ ERRORS = {
         _error("CommitUnknown", r"CommitUnknown",
                "the API server did not say whether a load was committed; the message names the manifest to look for"),
         _error("SessionLost", r"SessionLost|Py4JNetwork|SparkContext (?:was|has been) shut ?down|"
-               r"stopped SparkContext|Answer from Java side is empty|No active or default Spark session",
+               r"stopped SparkContext|Answer from Java side is empty|No active or default Spark session|"
+               r"was deleted while it ran",
                "the Spark driver is gone, and what ran in it"),
         _error("TokenRefused", r"does not accept this application's token",
                "the driver's pod is younger than the copy from which etcd was restored, so its token is refused; start "
@@ -63,7 +64,8 @@ ERRORS = {
                "there is no such table at this moment"),
         _error("NodeNotFound", r"there is no node '",
                "a command names a node whose object is deleted"),
-        _error("NothingDropped", r"no dropped table|there is nothing to recover",
+        _error("NothingDropped", r"no dropped table|there is nothing to recover|"
+               r"no node that answers has a folder of table",
                "there is nothing to recover: the table is there, was never loaded, or is younger than the copy from "
                "which etcd was restored (see `colocation adopt`)"),
     )

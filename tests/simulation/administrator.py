@@ -114,7 +114,7 @@ class Administrator:
     def _carry_out(self, step: AdoptionStep, steps: list[AdoptionStep]) -> None:
         api, namespace, name = self._world.api, step.folder.namespace, step.folder.table
         table = api.find(TABLES, namespace, name)
-        if (table is None) is not (step.does is Does.CREATE):
+        if (table is None) is not (step.does is Does.CREATE) or step.does is Does.WAIT:
             return
         self._world.note(f"the administrator: {step.does} {step.folder.path}")
         if table is None:

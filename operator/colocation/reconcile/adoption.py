@@ -30,6 +30,7 @@ class Does(StrEnum):
     CREATE = "create table"
     TAKE_OVER = "take over folder"
     COMMIT = "commit snapshot"
+    WAIT = "wait for the nodes"
     NOTHING = ""
 
 
@@ -169,7 +170,9 @@ def _commit(table: NamedTable, own: TableFolder) -> Iterator[AdoptionStep]:
     chosen = next((one for one, reason in reasons if not reason), None)
     later = [(one, reason) for one, reason in reasons if chosen is None or one.snapshot.id > chosen.snapshot.id]
     passed_over = tuple(f"snapshot {one.snapshot.id}: {reason}" for one, reason in later)
-    if chosen is None:
+    if chosen is None and committed is None and table.adopts and all(one.missing_buckets is None for one in newer):
+        yield AdoptionStep(own, Does.WAIT, table=table, reason="its files are not verified yet")
+    elif chosen is None:
         yield AdoptionStep(own, table=table, reason="no later snapshot can be taken", passed_over=passed_over)
     else:
         yield AdoptionStep(own, Does.COMMIT, chosen, table, passed_over=passed_over)

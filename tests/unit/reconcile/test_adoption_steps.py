@@ -134,6 +134,24 @@ def test_the_folder_that_is_being_taken_over_stays_chosen() -> None:
     assert [one.does for one in found] == [Does.NOTHING, Does.TAKE_OVER]
 
 
+@pytest.mark.parametrize(
+    ("committed", "adopts", "missing", "does"),
+    [
+        pytest.param(0, OTHER, None, Does.WAIT, id="no node has looked at the files yet"),
+        pytest.param(0, OTHER, (1,), Does.NOTHING, id="files are missing"),
+        pytest.param(0, OTHER, (), Does.COMMIT, id="files are complete"),
+        pytest.param(0, "", None, Does.NOTHING, id="the folder is the table's own"),
+        pytest.param(2, OTHER, None, Does.NOTHING, id="the table has rows"),
+    ],
+)
+def test_files_that_were_just_handed_over_are_waited_for(
+    committed: int, adopts: str, missing: tuple[int, ...] | None, does: Does
+) -> None:
+    """Else the command would end, and leave the table without a snapshot."""
+    found = only(folder(snapshot(3, missing)), table=living(committed, is_whole=bool(committed), adopts=adopts))
+    assert found.does is does
+
+
 def test_a_table_that_has_its_files_takes_over_nothing() -> None:
     """The folder is of another table of that name."""
     found = only(folder(snapshot(9), uid=OTHER), table=living())

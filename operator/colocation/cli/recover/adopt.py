@@ -123,7 +123,7 @@ class Adoption:
             if not todo:
                 return
             for step in todo:
-                if step.key not in self.done:  # else the operator has not seen it yet
+                if step.key not in self.done and step.does is not Does.WAIT:  # else the operator has not seen it yet
                     self._carry_out(step)
             if time.monotonic() >= deadline:
                 listed = ", ".join(sorted(one.folder.path for one in todo))

@@ -264,6 +264,22 @@ def test_a_table_takes_over_a_folder_and_gets_its_commits(run: Run, nodes: Nodes
     ]  # fmt: skip
 
 
+def test_a_table_that_took_over_a_folder_gets_its_snapshot(run: Run, nodes: Nodes) -> None:
+    """Once the nodes have verified the files, which they do after they have handed them over."""
+    nodes.tables["orders"] = {**stored(), "status": {}}
+    verified = iter((None, None, ()))
+
+    def see() -> Folders:
+        own = folder("orders", snapshot(2, next(verified, ())))
+        committed = snapshot(2).snapshot if nodes.committed else None
+        return Folders(folders=(own,), tables=(living(snapshot=committed, adopts="11111111"),))
+
+    nodes.see = see
+    done = run("adopt", "--yes", "-o", "json")
+    assert (done.exit_code, [one["snapshot"]["id"] for one in nodes.committed]) == (0, [2])
+    assert [(one["action"], one["done"]) for one in json.loads(done.stdout)] == [("commit snapshot", True)]
+
+
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
