@@ -83,7 +83,7 @@ def test_joins_have_no_shuffle(session: SparkSession) -> None:
     assert query.collect()[0][0] == 120
     assert "hashpartitioning" not in explain(query)
     [join] = explain_json(query)["joins"]
-    assert join["colocate"] and join["tables"] == (f"{CATALOG}.{NAMESPACE}.orders", f"{CATALOG}.{NAMESPACE}.lines")
+    assert join["colocate"] and join["tables"] == [f"{CATALOG}.{NAMESPACE}.orders", f"{CATALOG}.{NAMESPACE}.lines"]
 
 
 def test_a_group_that_is_not_stable(session: SparkSession, tables: ClusterTables) -> None:

@@ -16,6 +16,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.functions import bucket
 
+from colocation.spark import explain, explain_json
 from tests.integration.control_plane import ControlPlane
 from tests.spark.class_archive import SPARK_HOME
 from tests.spark.cluster_tables import CATALOG, ClusterTables
@@ -114,6 +115,30 @@ def test_a_failed_write_in_spark_connect(joined: ClusterTables, servers: Servers
         with pytest.raises(SparkRuntimeException, match=r"^SchemaMismatch: column k holds NULL") as refused:
             client.session.sql(f"INSERT INTO {IN}.strict SELECT NULLIF(id, 3) FROM range(9)").collect()
         assert refused.value.getCondition() == "SchemaMismatch"
+
+
+def test_explanations(joined: ClusterTables, servers: Servers) -> None:
+    """Why a join shuffles, by JDBC and by Spark Connect; nothing runs, and a DataFrame's name for that goes."""
+    join = f"SELECT * FROM {IN}.orders a JOIN {IN}.lines b ON a.k = b.k"
+    head = f"SortMergeJoin Inner (a.k = b.k) of {IN}.orders, {IN}.lines"
+    call = f"CALL {CATALOG}.system.explain('{join}')"
+    off = "SET spark.colocation.disableColocateJoin=true"
+    no_broadcast = "SET spark.sql.autoBroadcastJoinThreshold=-1"
+    with closing(servers.thrift()) as client:
+        client.run(no_broadcast)
+        assert client.run(call) == [(head, "true", "")]
+        client.run(off)
+        assert client.run(call) == [(head, "false", "Session disabled")]
+    with closing(servers.connect()) as client:
+        session = client.session
+        session.sql(no_broadcast)
+        for query in (join, session.sql(join)):
+            verdicts = explain_json(query, session, CATALOG)
+            assert [one["colocate"] for one in verdicts["joins"]] == [True]
+            assert f"{head}: colocate: true" in explain(query, session, CATALOG)
+        session.sql(off)
+        assert f"{head}: colocate: false, reason: Session disabled" in explain(session.sql(join), catalog=CATALOG)
+        assert session.sql("SHOW VIEWS").collect() == []
 
 
 class Texts:

@@ -272,3 +272,25 @@ def test_an_overwrite_after_the_order_has_changed(session: SparkSession, tables:
         session.sql(f"INSERT INTO {table} VALUES (3, 4), (9, 1), (3, 2)")
     session.sql(f"INSERT OVERWRITE {table} SELECT id AS k, CAST(100 - id AS INT) AS v FROM range(50)")
     assert session.table(table).count() == 50
+
+
+def test_explained_by_call(session: SparkSession) -> None:
+    """A row per verdict, or the whole as for people or programs; another format is refused by name."""
+    table = make_table(session, f"{IN}.explained")
+    join = f"SELECT a.v, count(*) FROM {table} a JOIN {table} b ON a.k = b.k GROUP BY a.v"
+    reason = "Inconsistent distribution of table and queries: "
+    reason += f"{table} is bucketed by (k), the group-by's keys are ({table}.v)"
+    rows = session.sql(f"CALL {CATALOG}.system.explain('{join}')").collect()
+    assert [(row["operator"], row["colocate"], row["reason"]) for row in rows] == [
+        (f"SortMergeJoin Inner (a.k = b.k) of {table}, {table}", True, ""),
+        (f"HashAggregate (a.v) of {table}, {table}", False, reason),
+    ]
+    text = call(session, "explain", f"'{join}'", "format => 'text'")["text"]
+    assert text.startswith("== Physical Plan ==") and f"colocate: false, reason: {reason}" in text
+    assert json.loads(call(session, "explain", f"'{join}'", "'json'")["json"])["exchanges"] == 0
+    [changed, *_] = session.sql(f"CALL {CATALOG}.system.explain('DELETE FROM {table} WHERE v = 1')").collect()
+    assert (changed["operator"], changed["colocate"]) == ("rows that change", True)
+    with pytest.raises(Exception, match=r"format 'yaml'; allowed: rows, json, text"):
+        call(session, "explain", "'SELECT 1'", "'yaml'")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        call(session, "explain", f"'SELECT * FROM {IN}.none'")

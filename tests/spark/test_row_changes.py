@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from colocation.spark import compact, explain, explain_json
-from colocation.spark.explaining.plan_reader import execution_of
 from tests.spark.cluster_tables import CATALOG, make_table
 
 pytestmark = pytest.mark.spark
@@ -182,7 +181,7 @@ def reasons(session: SparkSession, statement: str) -> dict[str, tuple[int, int, 
     """How often each query shuffles and sorts, and why."""
     found = explain_json(statement, session)
     assert not found["final"]
-    return {one["query"]: (one["shuffles"], one["sorts"], one["reasons"]) for one in found["changes"]}
+    return {one["query"]: (one["shuffles"], one["sorts"], tuple(one["reasons"])) for one in found["changes"]}
 
 
 NOTHING = (0, 0, ())
@@ -337,7 +336,9 @@ def test_a_statement_that_changes_nothing_has_its_key(session: SparkSession) -> 
 
 def run_after(session: SparkSession, statement: str, *others: Callable[[], object]) -> None:
     """Run a statement, with these commits between its analysis and its run."""
-    execution = execution_of(statement, session)
+    state, java = session._jsparkSession.sessionState(), session.sparkContext._jvm
+    skip = java.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    execution = state.executePlan(state.sqlParser().parsePlan(statement), skip)
     execution.analyzed()
     for other in others:
         other()

@@ -161,7 +161,7 @@ def test_statements_are_explained_without_running(session: SparkSession) -> None
     """SQL text is only planned: a query is not run, and a command does nothing."""
     statement = "SELECT k, count(*) FROM shop.orders GROUP BY k"
     [aggregate] = explain_json(statement, session)["aggregates"]
-    assert (aggregate["colocate"], aggregate["tables"]) == (True, ("colocation.shop.orders",))
+    assert (aggregate["colocate"], aggregate["tables"]) == (True, ["colocation.shop.orders"])
     session.sql("CREATE TABLE spark_catalog.default.copy (k BIGINT) USING parquet")
     insert = "INSERT INTO spark_catalog.default.copy SELECT a.k FROM shop.orders a JOIN shop.lines b ON a.k = b.k"
     assert [join["colocate"] for join in explain_json(insert, session)["joins"]] == [True]

@@ -1,7 +1,7 @@
 """Spark's side: load DataFrames into ColocatedTables, change these tables, explain their joins."""
 
 from .configuration import configure, jar_path, spark_conf
-from .explaining.explain import ReadMetrics, count_exchanges, explain, explain_json, read_metrics
+from .explaining import ReadMetrics, count_exchanges, explain, explain_json, read_metrics
 from .write.loading import LoadResult, load
 from .write.maintenance import CompactionResult, DropResult, RollBackResult, compact, drop_partitions, roll_back
 

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from colocation.model.driver_output import columns_line, packed, row_line, summary_line
 from colocation.spark import configure, explain_json, read_metrics
 from colocation.spark.configuration import CATALOG, SessionSettings
-from colocation.spark.explaining.explain import Explanation, explanation_of
+from colocation.spark.explaining import Explanation, explanation_of
 from colocation.spark.jobs.program import print_result, stop
 from colocation.spark.jobs.statement_result import ResultServer, pieces_of, with_times_as_text
 

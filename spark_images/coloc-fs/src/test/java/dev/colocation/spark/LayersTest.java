@@ -25,10 +25,11 @@ final class LayersTest {
       "options", Set.of(),
       "fs", Set.of(),
       "plan", Set.of("fs"),
+      "explain", Set.of("fs", "plan"),
       "cluster", Set.of("fs"),
       "write", Set.of("fs", "cluster", "options", "plan"),
-      "catalog", Set.of("fs", "cluster", "write", "plan", "options"),
-      "", Set.of("fs", "cluster", "write", "catalog", "plan", "options"));
+      "catalog", Set.of("fs", "cluster", "write", "plan", "options", "explain"),
+      "", Set.of("fs", "cluster", "write", "catalog", "plan", "options", "explain"));
 
   private static final Pattern PACKAGE = Pattern.compile("^package dev\\.colocation\\.spark(?:\\.(\\w+))?;", Pattern.MULTILINE);
   /** Also where code names a class in full; comments and texts may name any class. */

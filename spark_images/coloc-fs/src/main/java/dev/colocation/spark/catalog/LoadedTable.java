@@ -1,7 +1,6 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.ClusterView;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
@@ -10,6 +9,7 @@ import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.Types;
+import dev.colocation.spark.explain.KnownTable;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
@@ -44,9 +44,6 @@ record LoadedTable(
     Map<String, String> fileSystem,
     Optional<Exception> unreadable,
     boolean isPinned) {
-
-  /** Option of the relation: the table's description for {@code colocation.spark.explain}, as JSON. */
-  static final String NOTE = "colocation.table";
 
   /**
    * Options by which Spark would skip unreadable files: {@code spark.sql.files.ignoreCorruptFiles} is for files with a single
@@ -154,14 +151,10 @@ record LoadedTable(
 
   /** Options of the relation: everything that drivers and executors need to find the files; the session has none of it. */
   Map<String, String> options() {
-    ObjectNode note = JSON.createObjectNode()
-        .put("name", name)
-        .put("group", group.map(found -> found.object().key().toString()).orElse(""))
-        .put("bucketed", decision.bucketed())
-        .put("reason", decision.reason() + decision.note());
-    layout().bucketedBy().forEach(note.putArray("bucketedBy")::add);
+    KnownTable known = new KnownTable(name, group.map(found -> found.object().key().toString()).orElse(""), decision.bucketed(),
+        decision.reason() + decision.note(), layout().bucketedBy());
     Map<String, String> options = new TreeMap<>(fileSystem);
-    options.put(NOTE, note.toString());
+    options.put(KnownTable.OPTION, known.asOption());
     options.put(ReadSnapshot.OPTION, read().asOption());
     options.put(PaddedInFiles.OPTION, JSON.valueToTree(shape.padded()).toString());
     NEVER_SKIP.forEach(option -> options.put(option, "false"));

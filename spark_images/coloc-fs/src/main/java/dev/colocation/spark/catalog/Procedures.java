@@ -4,6 +4,7 @@ import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.explain.Explanation;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.Change.DropPartitions;
@@ -38,6 +39,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -49,9 +51,17 @@ final class Procedures {
   private static final String SCHEMA = "system";
   private static final String COMPACT = "compact";
   private static final String DROP_PARTITIONS = "drop_partitions";
+  private static final String EXPLAIN = "explain";
   private static final String ROLL_BACK = "roll_back";
   private static final String WRITE_RESULT = "write_result";
-  private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, ROLL_BACK, WRITE_RESULT);
+  private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, EXPLAIN, ROLL_BACK, WRITE_RESULT);
+
+  private static final String ROWS = "rows";
+  private static final String JSON = "json";
+  /** Of explanations: a row per verdict; one row for programs; one row for people. */
+  private static final List<String> FORMATS = List.of(ROWS, JSON, "text");
+  private static final StructType VERDICTS = new StructType().add("operator", DataTypes.StringType, false)
+      .add("colocate", DataTypes.BooleanType, false).add("reason", DataTypes.StringType, false);
 
   private final String catalog;
   private final Supplier<String[]> currentNamespace;
@@ -85,6 +95,11 @@ final class Procedures {
           name, "merges the files of each bucket and partition", List.of(table(), partitions("NULL")), this::compact);
       case DROP_PARTITIONS -> new TableProcedure(
           name, "drops partitions with all their rows", List.of(table(), partitions(null)), this::dropPartitions);
+      case EXPLAIN -> new TableProcedure(
+          name, "whether a statement's joins, group-bys and windows shuffle, and why; nothing is run",
+          List.of(ProcedureParameter.in("statement", DataTypes.StringType).build(),
+              ProcedureParameter.in("format", DataTypes.StringType).defaultValue("'rows'").build()),
+          Procedures::explain);
       case ROLL_BACK -> new TableProcedure(
           name, "makes the rows of an older snapshot the table's again",
           List.of(table(), ProcedureParameter.in("snapshot_id", DataTypes.LongType).build()), this::rollBack);
@@ -106,16 +121,16 @@ final class Procedures {
 
   // What they do
 
-  private TableProcedure.ResultRow compact(InternalRow input) throws Exception {
+  private TableProcedure.Result compact(InternalRow input) throws Exception {
     ColocationTable table = table(input);
     Compaction.Result done = TableCompaction.run(table, 1, partitions(table, input));
     StructType schema = counts("partitions", "files_before", "files_after", "rows", "bytes", "snapshot_id", "replicas_missing");
-    return new TableProcedure.ResultRow(schema, done.partitions(), done.filesBefore(), done.filesAfter(), done.rows(),
+    return new TableProcedure.Result(schema, done.partitions(), done.filesBefore(), done.filesAfter(), done.rows(),
         done.bytes(), done.snapshotId(), (long) done.replicasMissing());
   }
 
   /** A partition that is not there is no error, so that it can be repeated. */
-  private TableProcedure.ResultRow dropPartitions(InternalRow input) throws Exception {
+  private TableProcedure.Result dropPartitions(InternalRow input) throws Exception {
     ColocationTable table = table(input);
     List<Map<String, String>> partitions = partitions(table, input);
     if (partitions.isEmpty()) {
@@ -135,7 +150,7 @@ final class Procedures {
   }
 
   /** To the present snapshot is no error, so that it can be repeated. */
-  private TableProcedure.ResultRow rollBack(InternalRow input) throws Exception {
+  private TableProcedure.Result rollBack(InternalRow input) throws Exception {
     ColocationTable table = table(input);
     if (input.isNullAt(1)) {
       throw new ColocationException("snapshot_id is NULL; give a number").unchecked();
@@ -144,26 +159,41 @@ final class Procedures {
     StructType answer = counts("rows", "snapshot_id");
     long rows = table.loaded().object().ofVersion(String.valueOf(wanted)).rows();
     if (table.loaded().snapshot().filter(present -> present.id() == wanted).isPresent()) {
-      return new TableProcedure.ResultRow(answer, rows, wanted);
+      return new TableProcedure.Result(answer, rows, wanted);
     }
     Transaction transaction = table.target().begin();
     RollBack change = transaction.backTo(wanted);
     CommitResult done =
         transaction.commit(table.name(), change, transaction.present(change.files()), Optional.empty());
-    return new TableProcedure.ResultRow(answer, rows, done.snapshotId());
+    return new TableProcedure.Result(answer, rows, done.snapshotId());
   }
 
-  private static TableProcedure.ResultRow dropped(List<DataFile> files, long snapshotId) {
-    return new TableProcedure.ResultRow(counts("partitions", "files", "rows", "snapshot_id"),
+  private static TableProcedure.Result dropped(List<DataFile> files, long snapshotId) {
+    return new TableProcedure.Result(counts("partitions", "files", "rows", "snapshot_id"),
         files.stream().map(DataFile::partition).distinct().count(), (long) files.size(),
         files.stream().mapToLong(DataFile::rows).sum(), snapshotId);
   }
 
-  private static TableProcedure.ResultRow writeResult(InternalRow input) {
+  private static TableProcedure.Result explain(InternalRow input) throws Exception {
+    String statement = text(input, 0, "statement");
+    String format = text(input, 1, "format");
+    if (!FORMATS.contains(format)) {
+      throw new ColocationException("format '" + format + "'; allowed: " + String.join(", ", FORMATS)).unchecked();
+    }
+    Explanation found = Explanation.of(SparkSession.active(), statement);
+    if (!format.equals(ROWS)) {
+      return new TableProcedure.Result(new StructType().add(format, DataTypes.StringType, false),
+          UTF8String.fromString(format.equals(JSON) ? found.json() : found.text()));
+    }
+    return new TableProcedure.Result(VERDICTS, found.rows().stream().map(row -> new GenericInternalRow(new Object[] {
+        UTF8String.fromString(row.operator()), row.colocate(), UTF8String.fromString(row.reason())})).toArray(InternalRow[]::new));
+  }
+
+  private static TableProcedure.Result writeResult(InternalRow input) {
     String id = text(input, 0, "id");
     WriteResult found = WriteResult.find(id).orElseThrow(() -> new ColocationException("no write of this application has id '"
         + id + "'; give it as option write-id, and ask the same application soon").unchecked());
-    return new TableProcedure.ResultRow(
+    return new TableProcedure.Result(
         new StructType().add("result", DataTypes.StringType, false), CatalystTypeConverters.convertToCatalyst(found.toJson()));
   }
 
@@ -233,7 +263,7 @@ final class Procedures {
   }
 
   /**
-   * A procedure that answers with one row.
+   * A procedure that answers with one row, or several.
    *
    * @param given its parameters, in order
    */
@@ -242,12 +272,12 @@ final class Procedures {
 
     /** What it does. */
     interface Body {
-      ResultRow call(InternalRow input) throws Exception;
+      Result call(InternalRow input) throws Exception;
     }
 
-    /** One row. */
-    record ResultRow(StructType readSchema, InternalRow[] rows) implements LocalScan {
-      ResultRow(StructType schema, Object... values) {
+    /** Its rows. */
+    record Result(StructType readSchema, InternalRow[] rows) implements LocalScan {
+      Result(StructType schema, Object... values) {
         this(schema, new InternalRow[] {new GenericInternalRow(values)});
       }
     }

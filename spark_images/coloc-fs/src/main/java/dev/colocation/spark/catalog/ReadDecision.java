@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.ColocationGroup;
 import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.explain.Reasons;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -23,13 +24,8 @@ import org.apache.spark.sql.internal.SQLConf;
  * @param note a remark on a bucketed read
  */
 public record ReadDecision(boolean bucketed, String reason, String note) {
-  static final String SESSION_DISABLED = "Session disabled";
   static final String NOT_STABLE = "group is not stable";
   static final String SILENCE = "OperatorSilent: ";
-  static final String NO_GROUP = "Tables are not in the same group";
-  static final String INCONSISTENT = "Inconsistent distribution of table and queries";
-  static final String TRANSFORMED = "Src column hash been transformed by expr";
-  static final String REDISTRIBUTED = "The src data has been redistributed";
 
   private static final String BUCKETING = "spark.sql.sources.bucketing.enabled";
 
@@ -90,19 +86,19 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
       Switches switches, Optional<ColocationGroup> group, String refusal, String inconsistency, String silence,
       Set<String> ready) {
     if (switches.joinDisabled()) {
-      return ordinary(SESSION_DISABLED);
+      return ordinary(Reasons.SESSION_DISABLED);
     }
     if (switches.bucketingDisabled()) {
-      return ordinary(SESSION_DISABLED + ": " + BUCKETING + "=false");
+      return ordinary(Reasons.SESSION_DISABLED + ": " + BUCKETING + "=false");
     }
     if (group.isEmpty()) {
-      return ordinary(NO_GROUP + ": the table is in no group");
+      return ordinary(Reasons.NO_GROUP + ": the table is in no group");
     }
     if (!refusal.isEmpty()) {
-      return ordinary(NO_GROUP + ": the table is not accepted: " + refusal);
+      return ordinary(Reasons.NO_GROUP + ": the table is not accepted: " + refusal);
     }
     if (!inconsistency.isEmpty()) {
-      return ordinary(INCONSISTENT + ": " + inconsistency);
+      return ordinary(Reasons.INCONSISTENT + ": " + inconsistency);
     }
     String unstable = !silence.isEmpty() ? SILENCE + silence : instability(group.get());
     if (unstable.isEmpty()) {
@@ -234,13 +230,13 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
         return COLOCATED;
       }
       String reason = decision.reason();
-      if (reason.startsWith(ReadDecision.SESSION_DISABLED)) {
+      if (reason.startsWith(Reasons.SESSION_DISABLED)) {
         return DISABLED;
       }
-      if (reason.startsWith(ReadDecision.NO_GROUP)) {
+      if (reason.startsWith(Reasons.NO_GROUP)) {
         return NO_GROUP;
       }
-      if (reason.startsWith(ReadDecision.INCONSISTENT)) {
+      if (reason.startsWith(Reasons.INCONSISTENT)) {
         return INCONSISTENT;
       }
       return reason.startsWith(ReadDecision.NOT_STABLE + ": " + ReadDecision.SILENCE) ? OPERATOR_SILENT : NOT_STABLE;

@@ -1,11 +1,8 @@
 package dev.colocation.spark.catalog;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.explain.KnownTable;
+import dev.colocation.spark.explain.Reasons;
 import dev.colocation.spark.fs.ColocPath;
-import java.io.IOException;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -24,8 +21,6 @@ final class RepeatableSource {
   private static final Set<String> REPEATABLE = Set.of(
       "Project", "Filter", "Join", "Aggregate", "Window", "SubqueryAlias", "View", "Sort", "Distinct", "Expand");
 
-  private static final ObjectMapper JSON = new ObjectMapper();
-
   private RepeatableSource() {}
 
   /** Why a plan may give other rows when it is read again, even if no row is shuffled; empty when it gives the same. */
@@ -39,7 +34,7 @@ final class RepeatableSource {
 
   private static String ofLeaf(LogicalPlan leaf) {
     return leaf instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation files && ColocPath.isRootOf(files)
-        ? "" : ReadDecision.NO_GROUP + ": rows of the source (" + leaf.nodeName() + ") are not of a ColocatedTable";
+        ? "" : Reasons.NO_GROUP + ": rows of the source (" + leaf.nodeName() + ") are not of a ColocatedTable";
   }
 
   /** Users may call functions deterministic that are not. */
@@ -52,7 +47,7 @@ final class RepeatableSource {
   }
 
   private static String changing(String what) {
-    return ReadDecision.REDISTRIBUTED + ": the source may have other rows when it is read again (" + what + ")";
+    return Reasons.REDISTRIBUTED + ": the source may have other rows when it is read again (" + what + ")";
   }
 
   private static String first(Stream<String> reasons) {
@@ -70,26 +65,13 @@ final class RepeatableSource {
     if (!changes.isEmpty()) {
       return changes;
     }
-    List<JsonNode> tables = new ArrayList<>();
-    CollectionConverters.asJava(source.collectLeaves()).forEach(leaf -> tables.add(note((LogicalRelation) leaf)));
+    List<KnownTable> tables = CollectionConverters.asJava(source.collectLeaves()).stream()
+        .map(leaf -> KnownTable.of((HadoopFsRelation) ((LogicalRelation) leaf).relation()).orElseThrow()).toList();
     String columns = keys.stream().map(Expression::sql).collect(Collectors.joining(", "));
     return first(Stream.of(
-        tables.stream().filter(table -> !table.get("group").asText().equals(group)).map(RepeatableSource::elsewhere),
-        tables.stream().filter(table -> !table.get("bucketed").asBoolean()).map(table -> table.get("reason").asText()),
-        Stream.of(ReadDecision.INCONSISTENT + ": the source does not lie in buckets by (" + columns + ")"))
+        tables.stream().filter(table -> !table.group().equals(group)).map(table -> Reasons.NO_GROUP + ": " + table.place()),
+        tables.stream().filter(table -> !table.bucketed()).map(KnownTable::reason),
+        Stream.of(Reasons.INCONSISTENT + ": the source does not lie in buckets by (" + columns + ")"))
         .flatMap(reasons -> reasons));
-  }
-
-  private static String elsewhere(JsonNode table) {
-    String group = table.get("group").asText();
-    return ReadDecision.NO_GROUP + ": " + table.get("name").asText() + " is in " + (group.isEmpty() ? "no group" : group);
-  }
-
-  private static JsonNode note(LogicalRelation table) {
-    try {
-      return JSON.readTree(((HadoopFsRelation) table.relation()).options().apply(LoadedTable.NOTE));
-    } catch (IOException error) {
-      throw ColocationException.unchecked(error);
-    }
   }
 }

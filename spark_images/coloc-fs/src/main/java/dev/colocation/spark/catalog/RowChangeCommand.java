@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.explain.ExplainedRowChange;
 import dev.colocation.spark.write.RowChange;
 import java.util.List;
 import org.apache.spark.sql.Row;
@@ -19,7 +20,7 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /** An {@code UPDATE}, {@code DELETE} or {@code MERGE} in Spark's plans; {@link RowChangeRun} runs it. Its result is one row of counts. */
-public final class RowChangeCommand extends LogicalPlan implements LeafRunnableCommand {
+public final class RowChangeCommand extends LogicalPlan implements LeafRunnableCommand, ExplainedRowChange.Command {
   private static final long serialVersionUID = 1L;
 
   private static final List<String> COUNTS = List.of(
@@ -54,7 +55,7 @@ public final class RowChangeCommand extends LogicalPlan implements LeafRunnableC
     return output;
   }
 
-  /** The statement's queries, without running them. */
+  @Override
   public synchronized ExplainedRowChange explain(org.apache.spark.sql.classic.SparkSession session) {
     if (explained == null) {
       explained = new RowChangeRun(session, kind, target, statement).explain();

@@ -1,11 +1,11 @@
 package dev.colocation.spark.catalog;
 
-import static dev.colocation.spark.catalog.ReadDecision.INCONSISTENT;
-import static dev.colocation.spark.catalog.ReadDecision.REDISTRIBUTED;
-import static dev.colocation.spark.catalog.ReadDecision.SESSION_DISABLED;
-import static dev.colocation.spark.catalog.ReadDecision.TRANSFORMED;
+import static dev.colocation.spark.explain.Reasons.INCONSISTENT;
+import static dev.colocation.spark.explain.Reasons.REDISTRIBUTED;
+import static dev.colocation.spark.explain.Reasons.SESSION_DISABLED;
+import static dev.colocation.spark.explain.Reasons.TRANSFORMED;
 
-import dev.colocation.spark.catalog.ExplainedRowChange.Causes;
+import dev.colocation.spark.explain.ExplainedRowChange.Causes;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;

@@ -7,6 +7,7 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.explain.ExplainedRowChange;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.DistributeRows;

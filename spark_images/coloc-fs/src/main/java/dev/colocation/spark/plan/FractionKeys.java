@@ -98,7 +98,7 @@ public final class FractionKeys extends SparkStrategy {
 
     @Override
     public SparkPlan apply(SparkPlan node) {
-      return ((FractionKeysExec) node).scan();
+      return ((FractionKeysExec) node).plain();
     }
   }
 
@@ -107,7 +107,7 @@ public final class FractionKeys extends SparkStrategy {
    * normalizenanandzero(k)}; Spark does not know that rows which are distributed by {@code k} are distributed by that, too. They
    * are: Spark's hash takes -0.0 for 0.0, and every NaN for the same one ({@code tests/spark/test_fraction_keys.py}).
    */
-  public static final class FractionKeysExec extends SparkPlan {
+  public static final class FractionKeysExec extends SparkPlan implements StandsFor {
     private static final long serialVersionUID = 1L;
 
     private final SparkPlan scan;
@@ -117,7 +117,8 @@ public final class FractionKeys extends SparkStrategy {
     }
 
     /** The scan as Spark planned it. */
-    public SparkPlan scan() {
+    @Override
+    public SparkPlan plain() {
       return scan;
     }
 

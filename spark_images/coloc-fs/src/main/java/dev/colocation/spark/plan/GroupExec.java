@@ -19,7 +19,7 @@ import scala.collection.immutable.Seq;
  * An operator of Spark whose rows come group by group, as part of its stage's generated code ({@link GroupCode}). Without generated
  * code, Spark's own operator runs, which this one contains and otherwise equals.
  */
-public abstract class GroupExec<P extends SparkPlan> extends SparkPlan implements CodegenSupport {
+public abstract class GroupExec<P extends SparkPlan> extends SparkPlan implements CodegenSupport, StandsFor {
   private static final long serialVersionUID = 1L;
 
   private final P plain;
@@ -31,6 +31,7 @@ public abstract class GroupExec<P extends SparkPlan> extends SparkPlan implement
   }
 
   /** The same in Spark's own operator, without generated code. */
+  @Override
   public P plain() {
     return plain;
   }

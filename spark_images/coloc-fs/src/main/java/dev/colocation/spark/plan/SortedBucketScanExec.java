@@ -42,7 +42,7 @@ import scala.reflect.ClassTag$;
  * <p>With several {@link KeyRanges}, each bucket is read by as many tasks, of which each reads the rows of one range: first all
  * buckets' rows of the first range, then those of the second, and so on. Such partitions are no buckets any more.
  */
-public final class SortedBucketScanExec extends SparkPlan {
+public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
   private static final long serialVersionUID = 1L;
 
   private final FileSourceScanExec scan;
@@ -65,7 +65,8 @@ public final class SortedBucketScanExec extends SparkPlan {
   }
 
   /** The scan as Spark planned it. */
-  public FileSourceScanExec scan() {
+  @Override
+  public FileSourceScanExec plain() {
     return scan;
   }
 

@@ -56,7 +56,7 @@ final class SortedInput {
       return finder.apply(scan, columns).map(found -> scan(scan, found));
     }
     if (plan instanceof SortedBucketScanExec known) {
-      return sorted(known.scan(), columns, finder);
+      return sorted(known.plain(), columns, finder);
     }
     if (!isDeterministic(plan)) {
       return Optional.empty();

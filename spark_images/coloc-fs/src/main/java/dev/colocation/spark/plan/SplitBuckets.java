@@ -116,7 +116,7 @@ public final class SplitBuckets extends Rule<SparkPlan> {
       return scan.supportsColumnar() && scans.add(scan);
     }
     if (plan instanceof SortedBucketScanExec sorted) {
-      return scans.add(sorted.scan());
+      return scans.add(sorted.plain());
     }
     return isOtherStage(plan)
         || keepsKeys(plan)

@@ -1,9 +1,12 @@
-package dev.colocation.spark.catalog;
+package dev.colocation.spark.explain;
 
+import com.fasterxml.jackson.annotation.JsonIgnore;
+import com.fasterxml.jackson.annotation.JsonProperty;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
@@ -15,13 +18,19 @@ import scala.jdk.javaapi.CollectionConverters;
  * write.
  */
 public record ExplainedRowChange(List<Query> queries) {
+  /** A command that runs such a statement. */
+  public interface Command {
+    /** The statement's queries, without running them. */
+    ExplainedRowChange explain(SparkSession session);
+  }
+
   /**
    * A query.
    *
    * @param name what its rows are
    * @param reasons why it shuffles or sorts; none where it does neither
    */
-  public record Query(String name, SparkPlan plan, int shuffles, int sorts, List<String> reasons) {
+  public record Query(@JsonProperty("query") String name, @JsonIgnore SparkPlan plan, int shuffles, int sorts, List<String> reasons) {
     @Override
     public String toString() {
       return name + ": shuffles: " + shuffles + ", sorts: " + sorts
@@ -37,7 +46,7 @@ public record ExplainedRowChange(List<Query> queries) {
    * @param sorted why it sorts without a shuffle
    * @param subqueries why subqueries that it computes first shuffle
    */
-  record Causes(String distributed, String required, String sorted, String subqueries) {
+  public record Causes(String distributed, String required, String sorted, String subqueries) {
     private List<String> of(Nodes found) {
       List<String> causes = new ArrayList<>();
       if (found.shuffles.stream().anyMatch(Nodes::isAskedFor)) {
@@ -57,7 +66,7 @@ public record ExplainedRowChange(List<Query> queries) {
   }
 
   /** A query with the causes that apply to its plan. */
-  static Query query(String name, SparkPlan plan, Causes causes) {
+  public static Query query(String name, SparkPlan plan, Causes causes) {
     Nodes found = new Nodes();
     found.addAll(plan);
     return new Query(name, plan, found.shuffles.size() + found.shufflesOfSubqueries, found.sorts, causes.of(found));
@@ -96,7 +105,7 @@ public record ExplainedRowChange(List<Query> queries) {
     }
   }
 
-  Stream<SparkPlan> plans() {
+  public Stream<SparkPlan> plans() {
     return queries.stream().map(Query::plan);
   }
 
