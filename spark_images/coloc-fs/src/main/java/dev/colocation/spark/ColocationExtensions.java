@@ -71,7 +71,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectQueryStagePrepRule(session -> new InPlaceWrites()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new InPlaceWrites())));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new TrustSortedFiles())));
-    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SplitBuckets())));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SplitBuckets(session))));
     return BoxedUnit.UNIT;
   }
 

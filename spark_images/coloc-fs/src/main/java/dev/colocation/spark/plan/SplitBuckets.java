@@ -11,6 +11,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 import java.util.stream.IntStream;
 import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.physical.AllTuples$;
@@ -36,6 +37,7 @@ import org.apache.spark.sql.execution.joins.ShuffledHashJoinExec;
 import org.apache.spark.sql.execution.joins.SortMergeJoinExec;
 import org.apache.spark.sql.execution.window.WindowExec;
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
@@ -58,11 +60,25 @@ public final class SplitBuckets extends Rule<SparkPlan> {
   private static final String AUTOMATIC = "spark.sql.sources.bucketing.autoBucketedScan.enabled";
   private static final int MOST_RANGES = 32;
 
+  private final transient SparkSession session;
+
+  /** For plans of a session: those of cached rows have one of their own, which need not be the active one. */
+  public SplitBuckets(SparkSession session) {
+    this.session = session;
+  }
+
   @Override
   public SparkPlan apply(SparkPlan plan) {
-    boolean isOn = List.of(TrustSortedFiles.SWITCH, AUTOMATIC).stream().allMatch(
-        name -> conf().getConfString(name, "true").equalsIgnoreCase("true"));
-    return isOn ? UnknownSpark.orAsPlanned(plan, this::allStages) : plan;
+    return UnknownSpark.orAsPlanned(plan, planned -> isOn() ? allStages(planned) : planned);
+  }
+
+  private boolean isOn() {
+    SQLConf own = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
+    return isTrue(own, AUTOMATIC) && isTrue(conf(), AUTOMATIC) && isTrue(conf(), TrustSortedFiles.SWITCH);
+  }
+
+  private static boolean isTrue(SQLConf conf, String name) {
+    return conf.getConfString(name, "true").equalsIgnoreCase("true");
   }
 
   private SparkPlan allStages(SparkPlan plan) {
