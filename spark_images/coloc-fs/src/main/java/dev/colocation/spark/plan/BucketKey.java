@@ -6,7 +6,6 @@ import java.util.Optional;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.FileSourceScanExec;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The first bucket column of a scan. */
@@ -23,16 +22,8 @@ final class BucketKey {
 
   /** The scan of rows that also fulfil these conditions, as far as files, row groups and pages tell. */
   static FileSourceScanExec filtered(FileSourceScanExec scan, List<Expression> conditions) {
-    Object[] values = new Object[scan.productArity()];
-    for (int field = 0; field < values.length; field++) {
-      values[field] = scan.productElementName(field).equals(FILTERS) ? all(scan.dataFilters(), conditions) : scan.productElement(field);
-    }
-    return (FileSourceScanExec) scan.makeCopy(values);
-  }
-
-  private static Seq<Expression> all(Seq<Expression> filters, List<Expression> conditions) {
-    List<Expression> all = new ArrayList<>(CollectionConverters.asJava(filters));
+    List<Expression> all = new ArrayList<>(CollectionConverters.asJava(scan.dataFilters()));
     all.addAll(conditions);
-    return CollectionConverters.asScala(all).toSeq();
+    return (FileSourceScanExec) PlanFields.with(scan, FILTERS, CollectionConverters.asScala(all).toSeq());
   }
 }

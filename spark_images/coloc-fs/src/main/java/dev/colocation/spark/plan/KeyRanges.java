@@ -29,8 +29,9 @@ public record KeyRanges(List<Object> bounds) implements Serializable {
   /** All keys. */
   public static final KeyRanges ALL = new KeyRanges(List.of());
 
-  /** Of a file, so many points are taken to lie evenly between its first and its last key. */
+  /** Of a file, so many points at most are taken to lie evenly between its first and its last key; of all files this many. */
   private static final int POINTS = 64;
+  private static final int ALL_POINTS = 100_000;
 
   /** Rows with keys between these. Of texts only the first one is known to be a key: the last one may be cut. */
   public record Piece(KeyRange keys, double bytes) {}
@@ -47,7 +48,8 @@ public record KeyRanges(List<Object> bounds) implements Serializable {
    * within a file texts lie.
    */
   public static KeyRanges of(List<Piece> pieces, int count) {
-    List<Point> points = pieces.stream().flatMap(piece -> points(piece).stream())
+    int each = Math.max(1, Math.min(POINTS, ALL_POINTS / Math.max(1, pieces.size())));
+    List<Point> points = pieces.stream().flatMap(piece -> points(piece, each).stream())
         .sorted((one, other) -> KeyRange.compare(one.key, other.key)).toList();
     double all = points.stream().mapToDouble(Point::bytes).sum();
     List<Object> bounds = new ArrayList<>();
@@ -63,14 +65,14 @@ public record KeyRanges(List<Object> bounds) implements Serializable {
     return new KeyRanges(List.copyOf(bounds));
   }
 
-  private static List<Point> points(Piece piece) {
+  private static List<Point> points(Piece piece, int count) {
     if (!(piece.keys.first().get(0) instanceof Long first) || !(piece.keys.last().get(0) instanceof Long last)) {
       return List.of(new Point(piece.keys.first().get(0), piece.bytes));
     }
     List<Point> points = new ArrayList<>();
-    double step = ((double) last - (double) first) / POINTS;
-    for (int place = 0; place < POINTS; place++) {
-      points.add(new Point((long) (first + step * place), piece.bytes / POINTS));
+    double step = ((double) last - (double) first) / count;
+    for (int place = 0; place < count; place++) {
+      points.add(new Point((long) (first + step * place), piece.bytes / count));
     }
     return points;
   }

@@ -50,15 +50,7 @@ public final class MergedRowsExec extends SparkPlan {
         sequence(merged), union.output(), inPlace(merged.get(0)).orElseThrow().order());
     List<SparkPlan> all = new ArrayList<>(List.of(both));
     branches.stream().filter(branch -> merged.stream().noneMatch(one -> one == branch)).forEach(all::add);
-    return Optional.of(all.size() == 1 ? both : withBranches(union, all));
-  }
-
-  private static SparkPlan withBranches(UnionExec union, List<SparkPlan> branches) {
-    Object[] values = new Object[union.productArity()];
-    for (int field = 0; field < values.length; field++) {
-      values[field] = union.productElement(field) == union.children() ? sequence(branches) : union.productElement(field);
-    }
-    return union.makeCopy(values);
+    return Optional.of(all.size() == 1 ? both : PlanFields.with(union, "children", sequence(all)));
   }
 
   /** The rows in place below projections that only choose columns. */

@@ -1,15 +1,14 @@
 package dev.colocation.spark.plan;
 
 import dev.colocation.spark.fs.ColocPath;
-import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Settings;
 import dev.colocation.spark.plan.KeyRanges.Piece;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
-import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -167,34 +166,39 @@ public final class SplitBuckets extends Rule<SparkPlan> {
     return scan.relation().bucketSpec().get().numBuckets();
   }
 
-  /** Where to cut; nowhere when a file's keys are unknown. */
+  /** Where to cut; nowhere when there are tasks enough, which sizes tell, or a file's keys are unknown, which are in manifests. */
   private KeyRanges ranges(List<FileSourceScanExec> scans) {
-    List<Piece> pieces = new ArrayList<>();
-    Map<Integer, Double> bytes = new TreeMap<>();
-    for (FileSourceScanExec scan : scans) {
-      double share = (double) scan.requiredSchema().defaultSize() / Math.max(1, scan.relation().dataSchema().defaultSize());
-      Settings settings = FileOrder.settings(scan);
-      for (PartitionedFile file : scan.selectedPartitions().toPartitionArray()) {
-        KeyRange keys = FileOrder.keys(file, settings);
-        if (keys.columns() == 0) {
-          return KeyRanges.ALL;
-        }
-        double read = file.length() * Math.min(1, share);
-        pieces.add(new Piece(keys, read));
-        bytes.merge((Integer) BucketingUtils.getBucketId(file.toPath().getName()).get(), read, Double::sum);
-      }
-    }
-    double all = bytes.values().stream().mapToDouble(Double::doubleValue).sum();
-    double most = bytes.values().stream().mapToDouble(Double::doubleValue).max().orElse(0);
-    int cores = scans.get(0).session().sparkContext().defaultParallelism();
-    return KeyRanges.of(pieces, count(all, most, cores));
+    int count = count(scans);
+    List<Piece> pieces = count == 1 ? List.of() : scans.stream().flatMap(SplitBuckets::pieces).toList();
+    return pieces.stream().allMatch(piece -> piece.keys().columns() > 0) ? KeyRanges.of(pieces, count) : KeyRanges.ALL;
+  }
+
+  private static Stream<Piece> pieces(FileSourceScanExec scan) {
+    Settings settings = FileOrder.settings(scan);
+    return files(scan).map(file -> new Piece(FileOrder.keys(file, settings), bytesToRead(scan, file)));
+  }
+
+  private static Stream<PartitionedFile> files(FileSourceScanExec scan) {
+    return Stream.of(scan.selectedPartitions().toPartitionArray());
+  }
+
+  /** About as much as the scan's columns have of the file. */
+  private static double bytesToRead(FileSourceScanExec scan, PartitionedFile file) {
+    double share = (double) scan.requiredSchema().defaultSize() / Math.max(1, scan.relation().dataSchema().defaultSize());
+    return file.length() * Math.min(1, share);
   }
 
   /** In how many ranges the largest bucket is as large as a task's share of all; each range has a minimum of bytes. */
-  private int count(double allBytes, double mostBytes, int cores) {
+  private int count(List<FileSourceScanExec> scans) {
+    Map<Object, Double> bytes = new HashMap<>();
+    scans.forEach(scan -> files(scan).forEach(file -> bytes.merge(
+        BucketingUtils.getBucketId(file.toPath().getName()).get(), bytesToRead(scan, file), Double::sum)));
+    double all = bytes.values().stream().mapToDouble(Double::doubleValue).sum();
+    double most = bytes.values().stream().mapToDouble(Double::doubleValue).max().orElse(0);
+    int cores = scans.get(0).session().sparkContext().defaultParallelism();
     double tasks = Integer.parseInt(conf().getConfString(TASKS, Integer.toString(2 * cores)));
     long least = JavaUtils.byteStringAsBytes(conf().getConfString(BYTES, "64m"));
-    double wanted = Math.min(Math.round(mostBytes * tasks / Math.max(1, allBytes)), mostBytes / Math.max(1, least));
+    double wanted = Math.min(Math.round(most * tasks / Math.max(1, all)), most / Math.max(1, least));
     return (int) Math.max(1, Math.min(MOST_RANGES, wanted));
   }
 
