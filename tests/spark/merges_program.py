@@ -8,10 +8,7 @@ import json
 import sys
 import time
 
-from pyspark.sql import SparkSession
-
-from colocation.spark import configure
-from tests.spark.cluster_tables import CATALOG, CATALOG_CLASS, CATALOG_KEY
+from tests.spark.real_operator_program import user_session
 
 ROWS, CHANGED = 100_000, 500
 TABLE = (
@@ -27,22 +24,7 @@ MERGE = f"""
 def main() -> None:
     """Merge."""
     folder, namespace, merges = sys.argv[1:]
-    builder = configure(
-        SparkSession.builder.master("local[2]"),
-        namespace=namespace, data_root=f"{folder}/nothing", token_file=f"{folder}/token", ca_file=f"{folder}/ca.crt",
-    )  # fmt: skip
-    for key, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "700m",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        CATALOG_KEY: CATALOG_CLASS,
-        f"{CATALOG_KEY}.kubeconfig": f"{folder}/kubeconfig",
-    }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sql(f"USE {CATALOG}.{namespace}")
+    session = user_session(folder, namespace)
     session.sql(TABLE)
     session.sql(f"INSERT INTO t SELECT id, 0, 'first' FROM range({ROWS})")
     assert session.sparkContext._jvm is not None

@@ -24,9 +24,8 @@ STATEMENTS = (
 )
 
 
-def main() -> None:
-    """Run them."""
-    folder, namespace = sys.argv[1:]
+def user_session(folder: str, namespace: str) -> SparkSession:
+    """A session of the account whose files are in the folder, with the namespace as the current one."""
     builder = configure(
         SparkSession.builder.master("local[2]"),
         namespace=namespace, data_root=f"{folder}/nothing", token_file=f"{folder}/token", ca_file=f"{folder}/ca.crt",
@@ -43,6 +42,13 @@ def main() -> None:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sql(f"USE {CATALOG}.{namespace}")
+    return session
+
+
+def main() -> None:
+    """Run them."""
+    folder, namespace = sys.argv[1:]
+    session = user_session(folder, namespace)
     rows = [[list(row) for row in session.sql(statement).collect()] for statement in STATEMENTS]
     print(json.dumps([one for statement, one in zip(STATEMENTS, rows, strict=True) if statement.startswith("SELECT")]))
     session.stop()

@@ -156,11 +156,7 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
   /** The plan with its scan in buckets again, where Spark found that nothing needs them. */
   private static SparkPlan bucketed(SparkPlan plan) {
     if (plan instanceof FileSourceScanExec scan && scan.disableBucketedScan() && ColocPath.isRootOf(scan.relation())) {
-      Object[] values = new Object[scan.productArity()];
-      for (int field = 0; field < values.length; field++) {
-        values[field] = scan.productElementName(field).equals(DISABLED) ? false : scan.productElement(field);
-      }
-      return scan.makeCopy(values);
+      return PlanFields.with(scan, DISABLED, false);
     }
     if (plan instanceof FilterExec || plan instanceof ProjectExec) {
       return withChild(plan, 0);
