@@ -100,7 +100,7 @@ public final class Cluster {
     ObjectNode body = JSON.createObjectNode();
     body.putObject("metadata").put("resourceVersion", table.resourceVersion()).put("uid", table.uid());
     ObjectNode status = body.putObject("status");
-    status.set("snapshot", snapshot);
+    status.set("snapshot", table.replacingSnapshot(snapshot));
     ArrayNode replaced = status.putArray("history");
     history.forEach(one -> replaced.add(one.json()));
     table.columnsToReport().ifPresent(columns -> status.set("columns", columns));

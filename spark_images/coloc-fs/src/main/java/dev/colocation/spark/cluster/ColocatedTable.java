@@ -2,6 +2,7 @@ package dev.colocation.spark.cluster;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.CommitKey.CommitRecord;
 import dev.colocation.spark.fs.Manifest;
 import java.time.Duration;
@@ -255,6 +256,17 @@ public final class ColocatedTable {
   }
 
   // Commits
+
+  /** A snapshot as a merge patch sets it: the fields that only the present one has are null, which removes them. */
+  ObjectNode replacingSnapshot(ObjectNode snapshot) {
+    ObjectNode patch = snapshot.deepCopy();
+    status.path("snapshot").fieldNames().forEachRemaining(name -> {
+      if (!patch.has(name)) {
+        patch.putNull(name);
+      }
+    });
+    return patch;
+  }
 
   /** The newest snapshot; empty before the first load. */
   public Optional<Snapshot> snapshot() {

@@ -169,9 +169,21 @@ final class FakeCluster implements Cluster.Requests {
     }
     ObjectNode status = (ObjectNode) object.path("status");
     body.path("status").properties().stream().filter(field -> !pruned.contains(field.getKey()))
-        .forEach(field -> status.set(field.getKey(), field.getValue()));
+        .forEach(field -> merge(status, field.getKey(), field.getValue()));
     touch(object);
     return ok(object);
+  }
+
+  /** As a merge patch does: objects are merged, null removes a field. */
+  private static void merge(ObjectNode target, String name, JsonNode value) {
+    if (value.isNull()) {
+      target.remove(name);
+    } else if (value.isObject()) {
+      ObjectNode merged = target.path(name).isObject() ? (ObjectNode) target.path(name) : target.putObject(name);
+      value.properties().forEach(field -> merge(merged, field.getKey(), field.getValue()));
+    } else {
+      target.set(name, value);
+    }
   }
 
   private Answer ok(ObjectNode object) {
