@@ -245,7 +245,7 @@ class DataFile(Observed):
     does not know means that nothing is known. It lists the first sort columns' values in the first row (at most two
     columns), then as many in the last row: whole numbers, days and microseconds since 1970, decimals without their
     point, texts, null. Of a text of more than 32 characters the first 32 are there; in the last row, the least text
-    that is greater than all texts which begin so; no column follows. There is none for other types, such as fractions.
+    that is greater than all texts which begin so. There is none for other types, such as fractions.
     """
 
     path: str

@@ -160,11 +160,7 @@ class Chooser:
     def _in_the_way(self, bucket: int, node: str) -> list[int]:
         """The replicas chosen for the node of which one has to go for the bucket, the smallest first."""
         short = self._bytes_to_take(bucket, node) - self.view.cluster.room.available_bytes(node)
-        able = [
-            other
-            for other in self._arriving[node]
-            if self._bytes_to_take(other, node) >= short and (other, node) not in self.view.begun
-        ]
+        able = [other for other in self._arriving[node] if self._bytes_to_take(other, node) >= short]
         return sorted(able, key=lambda other: (self.view.bytes_of(other), other))
 
     def _shift(self, bucket: int, node: str, elsewhere: str, came_from: dict[str, Step]) -> str:

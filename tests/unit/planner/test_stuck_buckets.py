@@ -154,6 +154,15 @@ def test_a_chosen_replica_goes_elsewhere_if_that_makes_room() -> None:
     assert started(group) == {(0, "node-2"), (1, "node-3")}
 
 
+def test_a_replica_begun_where_another_fits_only_goes_elsewhere() -> None:
+    """Node-3 has a part of bucket 0, which node-2 may take as well; bucket 1 has no other node."""
+    bucket_map = (("node-1", "node-9"), ("node-2", "node-9"))
+    held = {"node-1": {0: "complete"}, "node-2": {1: "complete"}, "node-3": {0: "partial"}}
+    nodes = [node_with_room("node-1", 0), node_with_room("node-2", 10), node_with_room("node-3", 10)]
+    group = planned(nodes, buckets=2, bucket_map=bucket_map, held=held, bucket_bytes=(10 * GIB, 10 * GIB))
+    assert started(group) == {(0, "node-2"), (1, "node-3")}
+
+
 def test_a_group_moves_a_small_bucket_for_the_evenness_of_all_where_its_big_one_does_not_fit() -> None:
     """The added node has no room for the buckets on node-1, the fullest; it gets those on node-2."""
     rows, sizes = (("node-1",), ("node-2",)), (100 * GIB, GIB)

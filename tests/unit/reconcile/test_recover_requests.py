@@ -115,3 +115,12 @@ def test_files_that_are_under_another_uid_are_named() -> None:
     [event, end] = answers_to(replace(observation, agent_views={"node-1": replace(found, report=other)}))
     assert isinstance(event, PostEvent) and isinstance(end, EndRecoverRequests)
     assert "remembers orders-77777777, of the same name: `colocation adopt -n shop --table orders" in event.message
+
+
+def test_a_request_whose_table_comes_back_ends() -> None:
+    """Nothing is refused: the table of that name is the one that was asked for."""
+    observation = with_dropped("shop", [], UID[:8])
+    heir = table("orders", "sales", files=None)
+    heir = replace(heir, identity=replace(heir.identity, uid="heir"), recovers=UID)
+    [end] = answers_to(replace(observation, tables=(heir,)))
+    assert isinstance(end, EndRecoverRequests)

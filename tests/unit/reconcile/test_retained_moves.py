@@ -8,7 +8,7 @@ from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import DropBucket, StartClone
 from colocation.state.observation import Observation
 
-from ..state.objects import MANIFEST, node, table_report
+from ..state.objects import MANIFEST, agent, node, table_report
 from .scenes import NODES, actions_of, agent_view, decided, observe, settled_group, settled_table
 
 OLDER = TableSnapshot(id=0, manifest=f"sha256:{'b' * 64}", committed_at="2026-11-21T00:00:00Z")
@@ -64,3 +64,15 @@ def test_its_last_copy_is_not_deleted() -> None:
     for on_node_1 in (LACKING, BARE):
         assert not actions_of(decided(emptied(on_node_1, WHOLE)), DropBucket)
     assert actions_of(decided(emptied(WHOLE, WHOLE)), DropBucket)
+
+
+def test_a_surplus_replica_that_lacks_it_is_deleted() -> None:
+    """The map's nodes lack it; node-3 has it and stays, node-4 has the present files only and goes."""
+    group = settled_group((ORDERS,), rows=(("node-1", "node-2"), ("node-1", "node-2")))
+    whole = table_report(ORDERS, {0: "complete", 1: "complete"})
+    lacking = replace(whole, retained_missing=(0, 1))
+    shown = {"node-1": lacking, "node-2": lacking, "node-3": whole, "node-4": lacking}
+    views = {name: agent_view(group, (ORDERS,), [report]) for name, report in shown.items()}
+    nodes = {"nodes": tuple(map(node, shown)), "agents": tuple(map(agent, shown))}
+    drops = actions_of(decided(observe(group, (ORDERS,), views, **nodes)), DropBucket)
+    assert {drop.node for drop in drops} == {"node-4"}

@@ -8,6 +8,7 @@ import pytest
 
 from colocation.manifests.clone_job import clone_job_name
 from colocation.model.group import ColocationGroupStatus
+from colocation.model.snapshot import Limits
 from colocation.reconcile.actions import RemoveClone, StartClone, WriteTableStatus
 from colocation.reconcile.decide import decide
 from colocation.reconcile.evidence import Evidence
@@ -70,6 +71,14 @@ def test_a_failed_clone_of_a_moving_table_is_tried_again_when_its_time_comes(sec
     job = replace(job, identity=replace(job.identity, name=name), group=moving, bucket=1, source=None)
     started = actions_of(decided(observed(without="node-3", jobs=(job,))), StartClone)
     assert [one.name for one in started if one.spec.group == moving] == [name] * starts
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_node_receives_no_more_clones_than_allowed(limit: int) -> None:
+    """Those of its own group's repair are counted, too: the node lacks two buckets in both groups."""
+    policy = replace(POLICY, limits=Limits(max_concurrent_clones_per_node=limit))
+    decision = decide(observed(without="node-2"), Evidence(), policy, collect=False)
+    assert [one.spec.target for one in actions_of(decision, StartClone)] == ["node-2"] * limit
 
 
 @pytest.mark.parametrize("placed_by", ["sales", "stock"], ids=["others are still copied", "the table has arrived"])

@@ -42,15 +42,18 @@ def with_manifest(table: ObservedTable, manifest: str) -> ObservedTable:
     return replace(table, status=table.status.model_copy(update={"snapshot": committed}))
 
 
-def after_commit(seen_at: object = JUST_NOW, **former: object) -> Observation:
+def after_commit(
+    seen_at: object = JUST_NOW, others: tuple[ObservedTable, ...] = (LINES,), **former: object
+) -> Observation:
     """Node 1 has answered about the commit of ``orders``; nodes 2 and 3 have not: their word is of the former one."""
-    group = settled_group((ORDERS, LINES))
+    tables = (ORDERS, *others)
+    group = settled_group(tables)
     before = with_manifest(ORDERS, FORMER)
-    views = {"node-1": agent_view(group, (ORDERS, LINES), [held_by("node-1", one) for one in (ORDERS, LINES)])}
+    views = {"node-1": agent_view(group, tables, [held_by("node-1", one) for one in tables])}
     for name in ("node-2", "node-3"):
-        shown = former.get(name, held_by(name, ORDERS, manifest=FORMER))
-        views[name] = agent_view(group, (before, LINES), [shown, held_by(name, LINES)])  # type: ignore[list-item]
-    return observe(group, (ORDERS, LINES), views, snapshots_seen_at={ORDERS.identity.uid: seen_at} if seen_at else {})
+        shown = [former.get(name, held_by(name, ORDERS, manifest=FORMER)), *(held_by(name, one) for one in others)]
+        views[name] = agent_view(group, (before, *others), shown)  # type: ignore[arg-type]
+    return observe(group, tables, views, snapshots_seen_at={ORDERS.identity.uid: seen_at} if seen_at else {})
 
 
 def test_commit_does_not_make_whole_replicas_incomplete() -> None:
@@ -59,6 +62,13 @@ def test_commit_does_not_make_whole_replicas_incomplete() -> None:
     assert found.held["node-1"] == {0: "complete"}
     assert found.unconfirmed == {"node-2": (0, 1), "node-3": (1,)}
     assert "complete" not in {*found.held["node-2"].values(), *found.held["node-3"].values()}
+
+
+def test_no_part_is_held_of_what_no_agent_has_spoken_of() -> None:
+    """Of a group's only table. Node 3, outside of bucket 0's row, would count as one that has begun to take it over."""
+    found = state(after_commit(others=()))
+    assert found.held == {"node-1": {0: "complete"}}
+    assert found.unconfirmed == {"node-2": (0, 1), "node-3": (1,)}
 
 
 @pytest.mark.parametrize("seen_at", [None, LONG_AGO], ids=["not recent", "when the grace is over"])

@@ -109,6 +109,14 @@ def test_manifest_without_files_wants_nothing() -> None:
     assert holdings_of(observation).bucket_bytes == (0, 0)
 
 
+def test_buckets_that_the_group_does_not_have_count_for_nothing() -> None:
+    """A manifest may have more of them than the group's map."""
+    sizes = {("shop", ORDERS.directory, MANIFEST): {0: 50, 7: 50}}
+    views = {"node-1": view(table_report(ORDERS, {0: "complete", 7: "complete"}))}
+    found = holdings_of(Observation(NOW, tables=(ORDERS,), agent_views=views, bucket_bytes=sizes))
+    assert (found.bucket_bytes, found.held) == ((50, 0), {"node-1": {0: "complete"}})
+
+
 OLDER = TableSnapshot(id=0, manifest=f"sha256:{'b' * 64}", committed_at="2026-11-20T00:00:00Z")
 RETAINING = replace(ORDERS, status=ORDERS.status.model_copy(update={"history": (OLDER,)}))
 

@@ -113,6 +113,16 @@ def test_group_made_again_with_another_schema_places_no_old_files() -> None:
     assert "same bucket num: 2 should be 4" in found.refusals[orders.identity.uid].message
 
 
+@pytest.mark.parametrize("claimed", ["sales", "stock"])
+def test_of_two_groups_that_remember_a_table_its_status_chooses(claimed: str) -> None:
+    """Two operators at once may have written both: the table stays where it was complete."""
+    orders = placed("orders", claimed, claimed)
+    groups = (remembering(group("sales"), orders), remembering(group("stock"), orders))
+    assert memberships(Observation(NOW, groups=groups, tables=(orders,))).places == {
+        orders.identity.uid: ("shop", claimed)
+    }
+
+
 def test_full_group_keeps_its_tables_and_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a new table nor one of another group; of two that come at once the older is in; who leaves makes room."""
     monkeypatch.setattr("colocation.state.membership.MAX_TABLES", 2)

@@ -63,7 +63,7 @@ public final class FileKeys {
     return value instanceof Number number ? (Object) number.longValue() : value == null ? null : value.toString();
   }
 
-  /** Adds a column's values; whether the next column may follow, which it does not behind a text that was cut. */
+  /** Adds a column's values; whether it did. A text that was cut is a bound by itself, whatever follows it. */
   private boolean add(InternalRow begin, InternalRow end, int column) {
     DataType type = types.get(column);
     if (!isKnown(type)) {
@@ -91,7 +91,7 @@ public final class FileKeys {
     }
     first.add(begin == null ? null : new String(low, 0, Math.min(low.length, MOST_CHARACTERS)));
     last.add(end == null ? null : new String(bound, 0, bound.length));
-    return low.length <= MOST_CHARACTERS && high.length <= MOST_CHARACTERS;
+    return true;
   }
 
   /** Bytes that are no UTF-8 have become this character, which has another order. */

@@ -148,7 +148,7 @@ class FileKeysTest {
     DataType text = DataTypes.StringType;
     InternalRow row = new GenericInternalRow(new Object[] {UTF8String.fromString(LONG + "yy"), 7L});
     KeyRange keys = FileKeys.between(row, row, List.of(text, DataTypes.LongType));
-    assertEquals(KeyRange.of(List.of(LONG + "y"), List.of(LONG + "z")), keys);
+    assertEquals(KeyRange.of(List.of(LONG + "y", 7L), List.of(LONG + "z", 7L)), keys);
     assertFalse(keys.isBefore(keys, 1));
   }
 
