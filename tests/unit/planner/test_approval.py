@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from colocation.model.conditions import Reason
-from colocation.model.group import MAX_PROPOSED_MOVES, Proposal, make_proposal
+from colocation.model.group import MAX_PROPOSED_MOVES, Proposal, ProposedMove, make_proposal
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, GroupState, Limits, Node
 from colocation.planner import plan, preview, without_violations
@@ -70,6 +70,15 @@ def test_repairs_do_not_wait(nodes: list[Node], fields: dict[str, object]) -> No
     assert planned.start_now
     assert planned.proposal is None
 
+
+
+def test_no_node_gets_two_replicas_of_a_bucket_whatever_was_proposed() -> None:
+    """The proposal is in the group's status, which others may write."""
+    moves = [ProposedMove(bucket=0, source=source, to="node-4", bytes=GIB) for source in SIX[0]]
+    known = make_proposal(("shop", "sales"), "2026-11-21T00:00:00Z", Reason.BALANCING, moves)
+    planned = plan_of(FOUR, six(proposal=known, approved_proposal=known.id))
+    assert planned.target_map is not None
+    assert planned.target_map[0] == ("node-4", "node-2")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,16 @@ def test_lowered_replicas_leave_evenly_and_only_while_enough_others_are_complete
     assert len(following[0]) == 3
 
 
+def test_a_lost_replica_is_given_up_before_a_damaged_one() -> None:
+    """Also where the damaged one's node is in the zone of another: it is mended in place, and the map is whole then."""
+    row = ("node-1", "node-2", "node-9")
+    nodes = [make_node(f"node-{number}", zone=zone) for number, zone in enumerate("aab", 1)]
+    held: dict[str, dict[int, str]] = {"node-1": {0: "complete"}, "node-2": {0: "corrupt"}}
+    group = planned(nodes, buckets=1, bucket_map=(row,), held=held)
+    assert [(move.bucket, move.to, move.kind) for move in group.moves] == [(0, "node-2", "repair")]
+    assert (group.target_map or group.next_map) == (("node-1", "node-2"),)
+
+
 def test_a_damaged_replica_that_is_given_up_is_not_waited_for() -> None:
     """It is not mended where it leaves: with a full disk its group would be unstable for good (found by simulation)."""
     full = (("node-1", "node-2", "node-3", "node-4"),) * 6

@@ -49,6 +49,16 @@ def test_a_bucket_that_fits_nowhere_stops_no_other_repair_of_its_group() -> None
     assert "no node has room for the 375809638400 bytes of bucket 0: node" in group.stalled.message
 
 
+@pytest.mark.parametrize("spec", [{}, {"bucketSequence": [["node-1", "node-2"]] * 6}], ids=["", "a map by hand"])
+def test_damaged_files_are_mended_in_place_without_room(spec: dict[str, object]) -> None:
+    """The disk is full: they take the place of those that are there."""
+    bucket_map = (("node-1", "node-2"),) * 6
+    held = {node: dict(states) for node, states in make_group(6, 2, bucket_map).held.items()}
+    held["node-2"][4] = "corrupt"
+    group = planned([node_with_room("node-1", 0), node_with_room("node-2", 0)], bucket_map=bucket_map, held=held, spec=spec)
+    assert (started(group), group.stalled) == ({(4, "node-2")}, None)
+
+
 def test_damaged_files_are_mended_in_place_whatever_else_waits() -> None:
     """Three replicas, two nodes left, no room at all: the damaged files need none, and are replaced at once."""
     bucket_map = (("node-1", "node-2", "node-3"),) * 6

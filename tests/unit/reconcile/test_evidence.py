@@ -127,6 +127,15 @@ def test_what_was_ordered_away_counts_as_gone_until_the_order_is_void(what: str,
         assert report.unknown_directories == ("shop/other-1",), "it is not ordered twice"
 
 
+def test_files_that_cannot_be_named_count_as_gone_too() -> None:
+    """A bucket that was ordered away, of which the node has such files only."""
+    shown = holding(-1)["node-3"]
+    report = replace(shown.tables[KEY], buckets={}, unnamed_buckets=(0, 1))
+    seen = Observation(NOW, agent_views={"node-3": replace(shown, tables={KEY: report})})
+    trusted = Evidence().after(Observation(NOW), (ORDERED["a bucket"],)).trusted(seen)
+    assert trusted.agent_views["node-3"].tables[KEY].unnamed_buckets == (1,)
+
+
 def test_order_that_ended_needs_one_newer_report_only() -> None:
     """The agent has answered: what it reports from then on is true."""
     action = ORDERED["a bucket"]

@@ -25,14 +25,20 @@ AN_HOUR_AGO, IN_AN_HOUR = "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"
 
 
 def shown(
-    node: str, table: ObservedTable = TABLE, record: RecycledTable = RECORD, bin_: tuple[str, ...] = (), **held: object
+    node: str,
+    table: ObservedTable = TABLE,
+    record: RecycledTable = RECORD,
+    bin_: tuple[str, ...] = (),
+    unknown: tuple[str, ...] = (),
+    **held: object,
 ) -> AgentView:
     """What an agent reports of a table that is brought back: all that its map wants is there, but for ``held``."""
     group = settled_group((), (record,))
     report = replace(held_by(node, table), **held)  # type: ignore[arg-type]
     view = agent_view(group, (table,), (report,))
     assert view.report is not None
-    return replace(view, report=view.report.model_copy(update={"recycled_directories": bin_}))
+    folders = {"recycled_directories": bin_, "unknown_directories": unknown}
+    return replace(view, report=view.report.model_copy(update=folders))
 
 
 def coming_back(record: RecycledTable = RECORD, **views: AgentView) -> Observation:
@@ -160,6 +166,7 @@ def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Obs
         pytest.param(purged(surplus_bytes=10, manifest_present=False), False, id="one has files and no manifest"),
         pytest.param(on_disk(purged(), "node-3", STRANGE), False, id="one runs on another disk than its node's"),
         pytest.param(purged({"asked": {}, "asked_at": NOW - seconds(61)}), False, id="one was not asked about it"),
+        pytest.param(purged({"asked": {}}, unknown=(f"shop/{TABLE.directory}",)), False, id="one has its folder"),
     ],
 )
 def test_table_is_lost_only_with_proof(observation: Observation, lost: bool) -> None:

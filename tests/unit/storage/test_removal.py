@@ -75,6 +75,16 @@ def test_collects_only_old_garbage(root: DataRoot, clock: Clock) -> None:
     assert root.ledger.sightings(str(TABLE.path)) == {}
 
 
+def test_data_goes_before_the_manifest_that_names_it(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed in between leaves no file of which nothing is known."""
+    publish_table(root, TABLE)
+    publish_table(root, make_table({GARBAGE: b"garbage"}, snapshot=0))
+    unlinked: list[str] = []
+    monkeypatch.setattr(os, "unlink", lambda name, *, dir_fd: unlinked.append(name))
+    collect_garbage(Inventory(root), TABLE.path, LiveManifests(LIVE, 0))
+    assert [name.endswith(".parquet") for name in unlinked] == [True, False]
+
+
 @pytest.mark.parametrize("delete", DELETIONS)
 def test_a_snapshot_stays_for_the_grace_after_it_was_last_live(root: DataRoot, clock: Clock, delete: Deletion) -> None:
     """A query planned on it may still run. The age of its files does not matter: a burst of commits replaces them in a

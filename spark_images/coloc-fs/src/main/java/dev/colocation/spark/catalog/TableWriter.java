@@ -17,7 +17,8 @@ import java.util.function.Function;
 
 /** Creates, changes and drops ColocatedTables, and waits until the operator accepts or refuses them. */
 final class TableWriter {
-  private static final long POLL_MILLISECONDS = 300;
+  private static final long FIRST_PAUSE_MILLISECONDS = 20;
+  private static final long LONGEST_PAUSE_MILLISECONDS = 300;
   private static final int MOST_ATTEMPTS = 10;
   /** There is no such table, or another one now has its name. */
   private static final Set<Integer> GONE = Set.of(HttpURLConnection.HTTP_NOT_FOUND, HttpURLConnection.HTTP_CONFLICT);
@@ -160,7 +161,7 @@ final class TableWriter {
       ((ObjectNode) metadata.path("annotations")).put(REQUEST, request);
       KubernetesApi.Answer answer = api.send(what, "PATCH", path(namespace, name), body);
       if (answer.status() == HttpURLConnection.HTTP_CONFLICT && attempt < MOST_ATTEMPTS) {
-        pause();
+        pause(attempt);
         continue;
       }
       return new Changed(before, KubernetesApi.checked(what, answer), patch);
@@ -205,7 +206,7 @@ final class TableWriter {
         KubernetesApi.checked(what(namespace, name), answer);
         return;
       }
-      pause();
+      pause(attempt);
     }
   }
 
@@ -245,20 +246,21 @@ final class TableWriter {
   private String judgement(String namespace, String name, JsonNode written, String outcome) {
     long generation = written.path("metadata").path("generation").asLong();
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(acceptSeconds);
-    while (System.nanoTime() < deadline) {
+    for (int attempt = 1; System.nanoTime() < deadline; attempt++) {
       JsonNode status = read(namespace, name).map(object -> object.path("status")).orElse(JSON.createObjectNode());
       if (status.path("observedGeneration").asLong() >= generation && status.path("accepted").isBoolean()) {
         return ColocatedTable.judgement(status);
       }
-      pause();
+      pause(attempt);
     }
     throw new ColocationException(what(namespace, name) + outcome + " the operator has neither accepted nor refused it within "
         + acceptSeconds + " s; see `colocation tables`, or whether the operator runs").unchecked();
   }
 
-  private static void pause() {
+  /** Waits after an attempt, from 1: twice as long after each. */
+  private static void pause(int attempt) {
     try {
-      TimeUnit.MILLISECONDS.sleep(POLL_MILLISECONDS);
+      TimeUnit.MILLISECONDS.sleep(Math.min(LONGEST_PAUSE_MILLISECONDS, FIRST_PAUSE_MILLISECONDS << Math.min(attempt - 1, 10)));
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
       throw new ColocationException("cancelled", error).unchecked();
