@@ -55,7 +55,8 @@ def test_damaged_files_are_mended_in_place_without_room(spec: dict[str, object])
     bucket_map = (("node-1", "node-2"),) * 6
     held = {node: dict(states) for node, states in make_group(6, 2, bucket_map).held.items()}
     held["node-2"][4] = "corrupt"
-    group = planned([node_with_room("node-1", 0), node_with_room("node-2", 0)], bucket_map=bucket_map, held=held, spec=spec)
+    nodes = [node_with_room("node-1", 0), node_with_room("node-2", 0)]
+    group = planned(nodes, bucket_map=bucket_map, held=held, spec=spec)
     assert (started(group), group.stalled) == ({(4, "node-2")}, None)
 
 

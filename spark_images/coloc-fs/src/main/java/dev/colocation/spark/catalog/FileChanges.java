@@ -99,7 +99,7 @@ final class FileChanges {
     }
   }
 
-  /** Each file with the commit that added it last, or removed it first. */
+  /** Each file with the commit that added or removed it last. */
   private void addNet(Optional<Snapshot> predecessor, List<Snapshot> commits) {
     if (commits.isEmpty()) {
       return;
@@ -115,7 +115,7 @@ final class FileChanges {
     SortedMap<String, Long> before = begin;
     for (Snapshot commit : commits) {
       SortedMap<String, Long> after = manifests.files(commit);
-      without(before, after).keySet().forEach(path -> removedBy.putIfAbsent(path, commit));
+      without(before, after).keySet().forEach(path -> removedBy.put(path, commit));
       without(after, before).keySet().forEach(path -> addedBy.put(path, commit));
       layoutsMayDiffer |= !before.isEmpty() && !after.keySet().stream().anyMatch(before::containsKey);
       before = after;

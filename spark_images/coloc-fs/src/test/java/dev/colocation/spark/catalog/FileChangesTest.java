@@ -113,6 +113,18 @@ final class FileChangesTest {
     assertEquals(List.of(), changes(7, Deduplication.NET_CHANGES, true));
   }
 
+  /** As a roll-back brings files back. */
+  @Test
+  void netChangesAreOfTheLastCommit() {
+    commit("append", "a0x", "b0x");
+    commit("drop-partitions", "b0x");
+    commit("roll-back", "a0x", "b0x");
+    commit("drop-partitions", "b0x");
+    assertEquals(List.of("4 delete a0x @1"), changes(2, Deduplication.NET_CHANGES, false));
+    commit("roll-back", "a0x", "b0x");
+    assertEquals(List.of("1 insert b0x @1", "5 insert a0x @5"), changes(1, Deduplication.NET_CHANGES, false));
+  }
+
   @Test
   void carriedRowsAreNoUpdates() {
     ColocationException error = assertThrows(
