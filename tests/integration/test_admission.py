@@ -1,14 +1,18 @@
 """The webhooks between a real API server and the real operator: what plain kubectl makes, and what it may not make."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.support.environments import CHECKOUT, environment
 
 from .control_plane import ControlPlane, running_control_plane
 from .installation import Installation, installed
@@ -212,6 +216,53 @@ def test_apaches_applications_are_placed(installation: Installation, version: st
     found = stored(installation, body, f"sparkapplications.{version}.spark.apache.org")
     assert found["spec"] == wanted["spec"]
     assert found["spec"]["executorSpec"]["podTemplateSpec"]["spec"]["affinity"]
+
+
+def test_connect_servers_are_placed(installation: Installation) -> None:
+    """That of examples/spark-connect; Kubeflow's kind keeps every field."""
+    body = yaml.safe_load((CHECKOUT / "examples" / "spark-connect" / "server.yaml").read_text())
+    wanted = submitted(installation, body)
+    found = stored(installation, body, "sparkconnects")
+    assert found["spec"] == wanted["spec"]
+    assert found["spec"]["executor"]["template"]["spec"]["affinity"]
+
+
+def test_airflows_applications_are_placed(installation: Installation) -> None:
+    """Those of examples/airflow, as Airflow's operator makes them for a day."""
+    dag = CHECKOUT / "examples" / "airflow" / "daily_prices.py"
+    program = [str(environment("airflow") / "python"), str(Path(__file__).with_name("airflow_program.py")), str(dag)]
+    settings = {**os.environ, "AIRFLOW_HOME": str(installation.folder / "airflow")}
+    made = subprocess.run([*program, "2026-01-02"], env=settings, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    for body in json.loads(made.stdout):
+        found = stored(installation, body, KUBEFLOW)
+        assert found["metadata"]["annotations"]["colocation.dev/decision"].startswith("colocate: true")
+        assert found["spec"]["executor"]["template"]["spec"]["affinity"]
+        assert "2026-01-02" in " ".join(found["spec"]["arguments"])
+
+
+def test_health_by_argo_cd_and_flux(installation: Installation) -> None:
+    """The checks of examples/gitops, on objects as the operator leaves them."""
+    for body in (table("odd", buckets=16), group("wide", replicas=5)):
+        assert create(installation, as_json(body), namespace=UNGUARDED).returncode == 0
+    installation.wait("ct", "odd", UNGUARDED, "condition=Accepted=False")
+    installation.wait("cg", "wide", UNGUARDED, "condition=Stalled")
+    stable, ready = (installation.read(kind, name, GUARDED) for kind, name in (("cg", "sales"), ("ct", "orders")))
+    stalled, refused = (installation.read(kind, name, UNGUARDED) for kind, name in (("cg", "wide"), ("ct", "odd")))
+    changed = {**stable, "metadata": {**stable["metadata"], "generation": 99}}
+    new = {key: value for key, value in ready.items() if key != "status"}
+    program = [str(environment("gitops") / "python"), str(Path(__file__).with_name("gitops_program.py"))]
+    judged = subprocess.run(
+        [*program, str(CHECKOUT / "examples" / "gitops")], capture_output=True, text=True, check=False,
+        input=json.dumps([stable, ready, stalled, refused, changed, new]),
+    )  # fmt: skip
+    assert judged.returncode == 0, judged.stderr
+    found = json.loads(judged.stdout)
+    assert [(argo, flux) for argo, _, flux in found] == [
+        ("Healthy", "current"), ("Healthy", "current"), ("Degraded", "failed"), ("Degraded", "failed"),
+        ("Progressing", "inProgress"), ("Progressing", "inProgress"),
+    ]  # fmt: skip
+    assert "5" in found[2][1] and "16" in found[3][1]
 
 
 def test_unlabelled_applications_are_left_alone(installation: Installation) -> None:

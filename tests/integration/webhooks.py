@@ -50,7 +50,7 @@ def _rendered(excluded: str) -> list[JsonObject]:
 
 def add_spark_kinds(installation: Installation) -> None:
     """Kubeflow's own CRDs, and a stand-in for Apache's, whose schema is not at hand; they are served a little later."""
-    crds = sorted((binaries.spark_operator_chart() / "crds").glob("*sparkapplications.yaml"))
+    crds = sorted((binaries.spark_operator_chart() / "crds").glob("*.yaml"))
     for crd in crds:
         installation.kubectl("apply", "--server-side", "-f", str(crd))
     installation.kubectl("apply", "--server-side", "-f", "-", stdin=as_json(_apache_crd()))

@@ -232,7 +232,9 @@ REFUSED = {
     "INSERT INTO {t} REPLACE WHERE p > 0 SELECT * FROM {t}": r"takes equalities of its partition columns \(p\), IN",
     "SHOW CREATE TABLE {t} AS SERDE": "leave AS SERDE out",
     "SELECT * FROM {t}.history": "metadata tables of .*: snapshots, partitions, files, replicas",
-    f"CREATE VIEW {IN}.shown AS SELECT 1": "does not take CREATE VIEW; use CREATE VIEW spark_catalog|not support views",
+    f"CREATE VIEW {IN}.shown AS SELECT 1":
+        "catalog lake does not take CREATE VIEW; use CREATE VIEW spark_catalog.<database>.<view> AS …, or CREATE",
+    f"CREATE OR REPLACE VIEW {IN}.shown AS SELECT * FROM {{t}}": "catalog lake does not take CREATE VIEW; use",
     f"SHOW TABLES IN {CATALOG}": "name the namespace: lake.<namespace>",
     f"CREATE TABLE {IN}.n (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS": "it names neither a group nor a number",
     f"CREATE TABLE {IN}.n (k BIGINT) CLUSTER BY (k) {SALES}": "CLUSTER BY or clusterBy; give CLUSTERED BY",

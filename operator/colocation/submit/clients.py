@@ -18,6 +18,7 @@ from .status import (
     job_status,
     kubeflow_status,
     schedule_status,
+    server_status,
 )
 
 Json = dict[str, Any]
@@ -82,6 +83,8 @@ class KubernetesApplications:
             kind.group, kind.version, namespace, kind.plural, name))  # fmt: skip
         if kind.flavour == "scheduled":
             return schedule_status(application)
+        if kind.flavour == "connect":
+            return server_status(application)
         if kind.flavour == "apache":
             pods = list_pods(self._connection, namespace, f"{APACHE_NAME_LABEL}={name}")
             status = apache_status(application, pods)

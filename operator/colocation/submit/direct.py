@@ -89,6 +89,10 @@ def direct_submission(prepared: PreparedApplication, name: str) -> DirectSubmiss
     Raises:
         ManifestError: it asks for something that only a Spark operator does.
     """
+    if prepared.kind.flavour == "connect":
+        raise ManifestError(
+            "a SparkConnect needs Kubeflow's operator; without it submit a SparkApplication that serves Spark Connect"
+        )
     if prepared.kind.flavour == "scheduled":
         raise ManifestError("a ScheduledSparkApplication needs Kubeflow's operator; --direct runs an application once")
     if len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):

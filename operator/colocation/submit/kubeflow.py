@@ -119,7 +119,7 @@ def place_application(application: Json, group: GroupView) -> Decision:
         ManifestError: not such an application, or it contradicts what the group needs (both values are named).
     """
     spec = application["spec"] = check_spec(application.get("spec"), "spec")
-    decision = decide(group, spec["sparkConf"], _cores(spec))
+    decision = decide(group, spec["sparkConf"], configured_cores_of(spec))
     _place_spec(spec, "spec", group)
     return decision
 
@@ -134,7 +134,7 @@ def place_schedule(application: Json, group: GroupView) -> Decision:
     if "schedule" not in outer:
         raise ManifestError("spec lacks schedule, which Kubeflow's operator requires, e.g. '@daily'")
     spec = outer["template"] = check_spec(outer.get("template"), "spec.template")
-    decision = decide(group, spec["sparkConf"], _cores(spec))
+    decision = decide(group, spec["sparkConf"], configured_cores_of(spec))
     _place_spec(spec, "spec.template", group)
     return decision
 
@@ -157,7 +157,7 @@ def check_spec(value: object, where: str) -> Json:
     return spec
 
 
-def _cores(spec: Mapping[str, Any]) -> int:
+def configured_cores_of(spec: Mapping[str, Any]) -> int:
     """Cores of all executors together: Kubeflow's operator makes configuration of these fields."""
     executor, dynamic = spec["executor"], spec.get("dynamicAllocation") or {}
     fields = {
@@ -178,9 +178,9 @@ def _place_spec(spec: Json, where: str, group: GroupView) -> None:
     templates = {role: f"{where}.{role}.template" for role in ("driver", "executor")}
     check_conf(spec["sparkConf"], group, f"{where}.sparkConf", templates)
     if not spec.get("image"):
-        spec["image"] = _image(spec["sparkConf"], group, f"{where}.image")
+        spec["image"] = image_of(spec["sparkConf"], group, f"{where}.image")
     ours = our_conf(group)
-    _check_hadoop_conf(spec, ours, where)
+    check_hadoop_conf(spec, ours, where)
     if _version(spec["sparkVersion"], where) >= FIRST_VERSION_WITH_NETWORK_POLICY:
         ours[EXCLUDED_STEPS] = NETWORK_POLICY_STEP
     spec["sparkConf"] = merge_conf(spec["sparkConf"], ours, f"{where}.sparkConf")
@@ -206,14 +206,14 @@ def _place_executor(executor: Json, driver: Json, volumes: list[Json], group: Gr
     return placed
 
 
-def _image(conf: Mapping[str, Any], group: GroupView, where: str) -> str:
+def image_of(conf: Mapping[str, Any], group: GroupView, where: str) -> str:
     image = conf.get(IMAGE) or group.spark_image
     if not image:
         raise ManifestError(f"{where} is not given, and the installation has no default: give one")
     return str(image)
 
 
-def _check_hadoop_conf(spec: Json, ours: Mapping[str, str], where: str) -> None:
+def check_hadoop_conf(spec: Json, ours: Mapping[str, str], where: str) -> None:
     """``hadoopConf`` becomes configuration with the prefix ``spark.hadoop.``, and may contradict ours there."""
     given = require_mapping(spec.get("hadoopConf"), f"{where}.hadoopConf")
     needed = {key: ours[f"spark.hadoop.{key}"] for key in given if f"spark.hadoop.{key}" in ours}

@@ -30,7 +30,7 @@ def require_mapping(value: object, where: str) -> Json:
     return value
 
 
-Flavour = Literal["kubeflow", "scheduled", "apache"]
+Flavour = Literal["kubeflow", "scheduled", "connect", "apache"]
 
 
 class ApplicationKind(Frozen):
@@ -65,6 +65,10 @@ SCHEDULED = ApplicationKind(
     group=KUBEFLOW_GROUP, version="v1beta2", kind="ScheduledSparkApplication", plural="scheduledsparkapplications",
     flavour="scheduled", operator=KUBEFLOW_OPERATOR,
 )  # fmt: skip
+CONNECT = ApplicationKind(
+    group=KUBEFLOW_GROUP, version="v1alpha1", kind="SparkConnect", plural="sparkconnects", flavour="connect",
+    operator=KUBEFLOW_OPERATOR,
+)  # fmt: skip
 APACHE_VERSIONS = ("v1", "v1beta1", "v1alpha1")
 """Apache's spec is the same in all three for what we read and write."""
 APACHE = tuple(
@@ -74,7 +78,7 @@ APACHE = tuple(
     )
     for version in APACHE_VERSIONS
 )  # fmt: skip
-KINDS = (KUBEFLOW, SCHEDULED, *APACHE)
+KINDS = (KUBEFLOW, SCHEDULED, CONNECT, *APACHE)
 
 
 def kind_of(application: Mapping[str, Any]) -> ApplicationKind:
@@ -96,8 +100,8 @@ TEXTS = frozenset({"name", "generateName", "namespace"})
 FREE_MAPPINGS = frozenset({"labels", "annotations", "nodeSelector", "sparkConf", "hadoopConf", "envVars"})
 """Mappings of texts; the manifest's author chooses their keys."""
 MAPPINGS = FREE_MAPPINGS | {
-    "metadata", "spec", "template", "podTemplateSpec", "driver", "executor", "driverSpec", "executorSpec", "affinity",
-    "nodeAffinity", "securityContext", "secretRef", "configMapRef",
+    "metadata", "spec", "template", "podTemplateSpec", "driver", "server", "executor", "driverSpec", "executorSpec",
+    "affinity", "nodeAffinity", "securityContext", "secretRef", "configMapRef",
 }  # fmt: skip
 LISTS = frozenset(
     {"containers", "volumes", "volumeMounts", "env", "envFrom", "tolerations", "topologySpreadConstraints",

@@ -14,7 +14,7 @@ from pydantic import Field
 from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
 from ..model.base import Frozen
 from ..model.names import ANNOTATION_DECISION
-from . import apache, kubeflow
+from . import apache, connect, kubeflow
 from .apache import CONTAINER_NAMES
 from .group_view import Decision, GroupView
 from .manifest import ApplicationKind, Json, ManifestError, check_shape, conflict, kind_of, require_mapping
@@ -24,8 +24,11 @@ from .spark_conf import DRIVER_ACCOUNT, EXECUTOR_ACCOUNT, IMAGE
 CONTAINERS = {"driver": DRIVER_CONTAINER, "executor": EXECUTOR_CONTAINER}
 
 _CREDENTIAL = re.compile(
-    r"(secret\.?key|access\.?key|session\.?token|password|account\.key|client\.secret)(\.|$)", re.IGNORECASE
+    r"(secret\.?key|access\.?key|session\.?token|password|account\.key|client\.secret)(\.|$)|\.(credential|token)$",
+    re.IGNORECASE,
 )
+_OF_ENVIRONMENT = "env:"
+"""Begins the values that Iceberg's catalogs take from a variable."""
 
 
 class Overrides(Frozen):
@@ -51,8 +54,7 @@ def override(application: Json, overrides: Overrides) -> None:
         spec["template"] = spec = require_mapping(spec.get("template"), "spec.template")
     if overrides.conf:
         spec["sparkConf"] = {**require_mapping(spec.get("sparkConf"), "spec.sparkConf"), **overrides.conf}
-    change_pods = _apache_pods if flavour == "apache" else _kubeflow_pods
-    change_pods(spec, overrides)
+    _CHANGE_PODS.get(flavour, _kubeflow_pods)(spec, overrides)
 
 
 def check_no_credentials(conf: Mapping[str, str]) -> None:
@@ -61,12 +63,15 @@ def check_no_credentials(conf: Mapping[str, str]) -> None:
     Raises:
         ManifestError: naming the key and what to do.
     """
-    for key in conf:
-        if _CREDENTIAL.search(key):
-            raise ManifestError(
-                f"--set {key} would show a credential to everyone who may read the application or this machine's "
-                "processes: put it into a Secret (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) and name that by --secret"
-            )
+    for key, value in conf.items():
+        if not _CREDENTIAL.search(key) or value.startswith(_OF_ENVIRONMENT):
+            continue
+        raise ManifestError(
+            f"--set {key} would show a credential to everyone who may read the application or this machine's "
+            "processes: put it into a Secret (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) and name that by --secret"
+            + (f"; an Iceberg catalog takes it from there by --set {key}={_OF_ENVIRONMENT}NAME"
+               if key.startswith("spark.sql.catalog.") else "")
+        )  # fmt: skip
 
 
 def _kubeflow_pods(spec: Json, overrides: Overrides) -> None:
@@ -82,6 +87,18 @@ def _kubeflow_pods(spec: Json, overrides: Overrides) -> None:
         # The field moves into the template later, and may stand in one of the two.
         holder = container if container is not None and "envFrom" in container else pod
         _add_secrets(holder, overrides)
+
+
+def _connect_pods(spec: Json, overrides: Overrides) -> None:
+    if overrides.image:
+        spec["image"] = overrides.image
+    for role, name in (("server", DRIVER_CONTAINER), ("executor", EXECUTOR_CONTAINER)):
+        pod = connect.template_spec(spec, role)
+        if overrides.service_account:
+            pod["serviceAccountName"] = overrides.service_account
+        if overrides.secrets:
+            containers = pod.setdefault("containers", [{"name": name}])
+            _add_secrets(next((one for one in containers if one.get("name") == name), containers[0]), overrides)
 
 
 def _template_container(pod: Json, name: str) -> Json | None:
@@ -116,8 +133,9 @@ def _add_secrets(holder: Json, overrides: Overrides) -> None:
         holder["envFrom"] = sources
 
 
+_CHANGE_PODS = {"apache": _apache_pods, "connect": _connect_pods}
 PLACE = {"kubeflow": kubeflow.place_application, "scheduled": kubeflow.place_schedule,
-         "apache": apache.place_application}  # fmt: skip
+         "connect": connect.place_server, "apache": apache.place_application}  # fmt: skip
 
 
 class PreparedApplication(Frozen):

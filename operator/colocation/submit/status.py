@@ -239,6 +239,11 @@ def schedule_status(application: Mapping[str, Any]) -> ApplicationStatus:
     return ApplicationStatus(state=state, phase="succeeded")
 
 
+def server_status(application: Mapping[str, Any]) -> ApplicationStatus:
+    """Of Kubeflow's SparkConnect, which runs until it is deleted."""
+    return ApplicationStatus(state=str((application.get("status") or {}).get("state") or ""), phase="running")
+
+
 def apache_status(application: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> ApplicationStatus:
     """Of Apache's SparkApplication. ``pods``: those that its operator labelled with the application's name."""
     status = application.get("status") or {}

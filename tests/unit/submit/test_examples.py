@@ -10,14 +10,18 @@ from colocation.submit.direct import direct_submission
 
 from .applications_under_test import sales_group
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples" / "spark-applications").glob("*.yaml"))
+FOLDER = Path(__file__).resolve().parents[3] / "examples"
+APPLICATIONS = ("spark-applications/*.yaml", "sql-server/2-application.yaml", "spark-connect/*.yaml", "airflow/*.yaml")
+EXAMPLES = sorted(file for pattern in APPLICATIONS for file in FOLDER.glob(pattern))
+OWN_IMAGE = "registry.example/shop/join:1"
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: str(file.stem))
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_an_example_is_placed(file: Path) -> None:
-    """As it stands; those that are no schedule run without an operator, too."""
-    prepared = prepare(yaml.safe_load(file.read_text()), sales_group())
+    """As it stands; applications run without an operator, too."""
+    group = sales_group()
+    prepared = prepare(yaml.safe_load(file.read_text()), group)
     assert prepared.decision.colocated
-    if prepared.kind.flavour != "scheduled":
+    if prepared.kind.kind == "SparkApplication":
         name = prepared.application["metadata"]["name"]
-        assert direct_submission(prepared, name).image == "registry.example/shop/join:1"
+        assert direct_submission(prepared, name).image in (OWN_IMAGE, group.spark_image)

@@ -75,6 +75,8 @@ def test_a_secret_is_environment_of_driver_and_executors(made: dict[str, Any]) -
         "spark.hadoop.fs.s3a.bucket.lake.session.token",
         "spark.hadoop.fs.azure.account.key.mine.dfs.example.com",
         "spark.hadoop.javax.jdo.option.ConnectionPassword",
+        "spark.sql.catalog.lake.credential",
+        "spark.sql.catalog.lake.token",
     ],
 )
 def test_credentials_are_refused(key: str) -> None:
@@ -84,12 +86,26 @@ def test_credentials_are_refused(key: str) -> None:
     assert "hunter2" not in str(refusal.value)
 
 
+def test_an_iceberg_catalog_takes_its_credential_from_a_secret() -> None:
+    """The refusal explains how, and that works: the variable is the Secret's key in driver and executors."""
+    key = "spark.sql.catalog.lake.credential"
+    with pytest.raises(ManifestError, match=f"takes it from there by --set {key}=env:NAME"):
+        override(spark_application(), Overrides(conf={key: "hunter2"}))
+    made = spark_application()
+    override(made, Overrides(conf={key: "env:CATALOG_CREDENTIAL"}, secrets=("lake",)))
+    assert made["spec"]["sparkConf"][key] == "env:CATALOG_CREDENTIAL"
+    assert made["spec"]["driver"]["envFrom"] == [LAKE]
+
+
 @pytest.mark.parametrize(
     "key",
-    ["spark.hadoop.fs.s3a.aws.credentials.provider", "spark.kubernetes.driver.secretKeyRef.AWS_ACCESS_KEY_ID"],
-)
+    [
+        "spark.hadoop.fs.s3a.aws.credentials.provider", "spark.kubernetes.driver.secretKeyRef.AWS_ACCESS_KEY_ID",
+        "spark.colocation.tokenFile",
+    ],
+)  # fmt: skip
 def test_what_only_names_credentials_is_allowed(key: str) -> None:
-    """Providers, and references to Secrets."""
+    """Providers, references to Secrets, and files."""
     made = spark_application()
     override(made, Overrides(conf={key: "x"}))
     assert made["spec"]["sparkConf"] == {key: "x"}

@@ -120,14 +120,14 @@ class Run(Frozen):
 class Started:
     """An application that was created; ``applications`` is None when it was only printed.
 
-    ``is_schedule``: it runs at its own times, and is not waited for.
+    ``is_not_awaited``: it runs at its own times, or until it is deleted.
     """
 
     decision: Decision
     namespace: str
     applications: Applications | None = None
     name: str = ""
-    is_schedule: bool = False
+    is_not_awaited: bool = False
 
     def watch_advice(self) -> str:
         """The command that follows it."""
@@ -187,7 +187,8 @@ def start(
     if announce:
         tell(str(prepared.decision))
     name = create(applications, prepared.application, replace=options.replace, sleep=time.sleep)
-    return Started(prepared.decision, group.namespace, applications, name, prepared.kind.flavour == "scheduled")
+    is_not_awaited = prepared.kind.flavour in ("scheduled", "connect")
+    return Started(prepared.decision, group.namespace, applications, name, is_not_awaited)
 
 
 def run(
@@ -209,7 +210,7 @@ def run(
     if started.applications is None:
         return Run(decision=started.decision)
     what, advice = started.applications.what, started.watch_advice()
-    if not options.wait or started.is_schedule:
+    if not options.wait or started.is_not_awaited:
         tell(f"{what.lower()} {started.name} created in {started.namespace}; {advice}", err=True)
         return Run(decision=started.decision)
     ended = _await_end(started, started.applications, options, tells_progress)
@@ -315,10 +316,10 @@ def report_failure(ended: Outcome) -> None:
 def submit(file: str, overrides: Overrides, options: RunOptions, target: Target, output: Format) -> None:
     """Run a SparkApplication on the nodes of its group.
 
-    FILE holds a SparkApplication of Kubeflow's or Apache's Spark operator, or Kubeflow's ScheduledSparkApplication. The
-    command adds affinity, spreading, the data mount, a token and configuration to it; a manifest that contradicts them
-    is refused. It prints whether joins of the group are colocated, waits for the end, and prints the driver's result. A
-    schedule is created, not waited for.
+    FILE holds a SparkApplication of Kubeflow's or Apache's Spark operator, or Kubeflow's ScheduledSparkApplication or
+    SparkConnect. The command adds affinity, spreading, the data mount, a token and configuration to it; a manifest that
+    contradicts them is refused. It prints whether joins of the group are colocated, waits for the end, and prints the
+    driver's result. Schedules and Spark Connect servers are created, not waited for.
     """
     application = read_manifest(file)
     override(application, overrides)

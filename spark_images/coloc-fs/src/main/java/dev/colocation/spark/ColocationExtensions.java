@@ -48,6 +48,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new ChangesAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new OptionsOfReads()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new MergeStars()));
+    UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new OptionsOfWrites()));
     if (MissingColumns.isSpark40()) {

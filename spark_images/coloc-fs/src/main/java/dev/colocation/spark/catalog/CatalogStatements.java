@@ -12,6 +12,7 @@ import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
@@ -30,7 +31,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Statements about the catalog's tables that Spark would answer wrongly, or refuse without a way out: {@code SHOW CREATE TABLE}
- * is answered; unsupported ones are refused with their substitute.
+ * is answered; unsupported ones are refused with their substitute. It runs before names are resolved, too: Spark itself would refuse
+ * a view as soon as its catalog is known.
  */
 public final class CatalogStatements extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(CatalogStatements.class);
@@ -98,6 +100,10 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
   private static String named(LogicalPlan child) {
     if (child instanceof ResolvedTable resolved && resolved.table() instanceof ColocationTable table) {
       return table.name();
+    }
+    if (child instanceof UnresolvedIdentifier name) {
+      String catalog = ColocationNames.catalogIfOurs(CollectionConverters.asJava(name.nameParts()));
+      return catalog.isEmpty() ? "" : "catalog " + catalog;
     }
     CatalogPlugin catalog = child instanceof ResolvedNamespace namespace ? namespace.catalog()
         : child instanceof ResolvedIdentifier name ? name.catalog() : null;

@@ -19,12 +19,15 @@ final class ColocationNames {
 
   /** Whether the name's catalog is ours: its first part, else the catalog of the view that contains the name, or of USE. */
   static boolean isOurs(UnresolvedRelation relation) {
+    return !SparkSession.active().sessionState().catalog().isTempView(relation.multipartIdentifier())
+        && !catalogIfOurs(CollectionConverters.asJava(relation.multipartIdentifier())).isEmpty();
+  }
+
+  /** The name's catalog if it is a ColocationCatalog, else empty. */
+  static String catalogIfOurs(List<String> name) {
     SparkSession session = SparkSession.active();
-    if (session.sessionState().catalog().isTempView(relation.multipartIdentifier())) {
-      return false;
-    }
-    List<String> name = CollectionConverters.asJava(relation.multipartIdentifier());
-    return isOurs(session.sessionState().conf(), namesCatalog(session, name) ? name.get(0) : current(session));
+    String catalog = namesCatalog(session, name) ? name.get(0) : current(session);
+    return isOurs(session.sessionState().conf(), catalog) ? catalog : "";
   }
 
   /**
