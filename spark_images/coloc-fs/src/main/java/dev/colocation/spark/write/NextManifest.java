@@ -223,9 +223,7 @@ record NextManifest(
       ColocatedTable table, Optional<StoredManifest> parent, Change change, List<DataFile> kept) {
     Map<String, Integer> declared = TypeNames.charLengths(table.layout().columns());
     Map<String, Integer> before = parent.map(stored -> stored.padded(declared)).orElse(declared);
-    Map<String, Integer> padded = new TreeMap<>(change.padded(declared, before, kept));
-    padded.entrySet().retainAll(declared.entrySet());
-    return padded;
+    return new TreeMap<>(change.padded(declared, before, kept));
   }
 
   private static ObjectNode header(ColocatedTable table, int buckets, Map<String, Integer> padded) {
