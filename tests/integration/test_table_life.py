@@ -10,8 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
+from kubernetes.config import kube_config
 
+from colocation.cli.main import main
+from colocation.cli.port_forward import FOLDERS_PATH
 from colocation.manifests.data_volume import data_claim
+from colocation.model.adoption import Folders
 from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, data_volume_name, table_directory
 
 from .control_plane import ControlPlane, running_control_plane
@@ -237,6 +242,47 @@ def test_table_dropped_while_the_operator_is_away_comes_back(installation: Insta
     again = colocation(installation, "recover", "orders", "-n", SHOP)
     assert again.returncode == 1
     assert "exists" in again.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--recycled"]], ids=["in its place", "from the recycle bin"])
+def test_lost_table_comes_back_by_adopt(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    """With the rights of the chart, the operator has the agents verify what is in the folder."""
+    create(installation, group("gone", buckets=BUCKETS))
+    create(installation, table("lost", colocateWith="gone"))
+    installation.wait("ct", "lost", SHOP, "condition=Ready")
+    installation.load(SHOP, "lost")
+    before = files_of(installation, "lost")
+    folders = [folder for folder, _ in paths_of(installation, "lost").values()]
+    installation.stop_operator()
+    for kind, name in (("ct", "lost"), ("cg", "gone")):
+        installation.kubectl("delete", kind, name, "-n", SHOP, "--timeout=5s")
+    for folder in folders if options else []:
+        folder.rename(folder.parents[1] / ".recycle" / f"{SHOP}.{folder.name}.1790000000")
+    installation.start_operator()
+    until(lambda: installation.answered_nodes() == set(installation.nodes))
+
+    done = adopt(installation, monkeypatch, "--table", "lost", "--yes", "--wait-seconds", "60", *options)
+    assert done.exit_code == 0, done.output
+    assert status_of(installation, "ct", "lost")["snapshot"]["rows"] == BUCKETS
+    installation.wait("ct", "lost", SHOP, "condition=Accepted")
+    until(lambda: files_of(installation, "lost") == before)
+    installation.kubectl("delete", "ct", "lost", "-n", SHOP, "--timeout=5s")
+    installation.kubectl("delete", "cg", "adopted-bigint-3", "-n", SHOP, "--timeout=5s")
+
+
+def adopt(installation: Installation, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
+    """The command; the operator, which has no pod here, is asked on loopback and not through a port-forward."""
+    url = f"http://127.0.0.1:{installation.operator_environment['COLOCATION_SNAPSHOT_PORT']}{FOLDERS_PATH}"
+
+    def fetch_folders(*_: object) -> Folders:
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return Folders.model_validate_json(answer.read())
+
+    monkeypatch.setattr("colocation.cli.recover.adopt.fetch_folders", fetch_folders)
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(installation.plane.kubeconfig))
+    return CliRunner().invoke(main, ["adopt", "-n", SHOP, *options])
 
 
 def test_table_made_again_sees_no_old_files(installation: Installation) -> None:

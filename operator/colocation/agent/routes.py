@@ -127,7 +127,9 @@ class AgentApi:
             case "POST", "files":
                 return _on(table, "get"), lambda: file_requests.get_files(asked, check, pace)
             case "POST", "verify":
-                return _on(table, "get"), lambda: table_requests.verify(asked)
+                # The operator may list what is held, and reads no table: its token is the only kind for one node.
+                access = Access("list") if identity.is_for_this_node else _on(table, "get")
+                return access, lambda: table_requests.verify(asked)
             case "POST", "damage":
                 return _on(table, "get"), lambda: self.damage.report(request, table)
             case "POST", "collect":

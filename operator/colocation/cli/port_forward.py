@@ -32,6 +32,10 @@ class PodUnreachable(Exception):
         self.forbidden = forbidden
 
 
+class OperatorUnreachable(CommandFailed):
+    """The operator's pod does not answer, or is not ready to; another attempt may succeed."""
+
+
 class Forward(ws_client.PortForward):
     """The client's port-forward, whose thread ends quietly when the connection does, however that ends.
 
@@ -137,7 +141,7 @@ def fetch_folders(connection: client.ApiClient, namespace: str) -> Folders:
     """The folders of lost tables and commits on the nodes.
 
     Raises:
-        CommandFailed: as for ``fetch_snapshot``.
+        CommandFailed: as for ``fetch_snapshot``; ``OperatorUnreachable`` if another attempt may succeed.
     """
     return _fetch(connection, namespace, FOLDERS_PATH, Folders, HASHING_SECONDS)
 
@@ -150,11 +154,12 @@ def _fetch(
     try:
         status, body = port.get(path, {"Connection": "close"}, timeout_seconds)
     except PodUnreachable as error:
-        raise CommandFailed(f"the operator's pod {pod} in {namespace!r} does not answer: {error}") from error
+        kind_of_error = CommandFailed if error.forbidden else OperatorUnreachable
+        raise kind_of_error(f"the operator's pod {pod} in {namespace!r} does not answer: {error}") from error
     finally:
         port.close()
     if status != http.client.OK:
-        raise CommandFailed(f"the operator answered {status} to {path}: {body[:200].decode(errors='replace')}")
+        raise OperatorUnreachable(f"the operator answered {status} to {path}: {body[:200].decode(errors='replace')}")
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ..agentclient import AgentClient, AgentError
+from ..agentclient import AgentClient, AgentError, NotFound
 from ..model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
 from ..model.agent import ManifestSummary, TableReport
 from ..model.table import TableSnapshot
@@ -16,8 +16,6 @@ from ..state.objects import ObservedTable
 from ..state.observation import Observation
 from ..state.views import ClusterView, TableView
 
-MAX_VERIFIED = 5
-"""Of a folder the newest snapshots are verified, up to the first that is whole."""
 MAX_AT_ONCE = 8
 """Folders that are looked at at one time."""
 Connect = Callable[[str], AgentClient]
@@ -115,62 +113,75 @@ def look_into(cluster: ClusterView, path: str, agents: Mapping[str, str], connec
     )
     table = cluster.by_folder.get((namespace, directory))
     committed = table.table.status.snapshot if table else None
+    asked = _Agents(folder, clients)
     try:
-        manifests, problems = _manifests(folder, clients)
-        snapshots = tuple(_verified(folder, manifests, clients, committed.id if committed else 0))
+        snapshots = tuple(_verified(asked.manifests(), asked, committed.id if committed else 0))
     finally:
         for client in clients.values():
             client.close()
+    problems = [f"node {node}: {error}" for node, error in asked.failures.items()]
     if not snapshots:
         problems.append("no manifest in it can be read")
-    return folder.model_copy(update={"snapshots": snapshots, "problem": "; ".join(problems)})
+    found = {"snapshots": snapshots, "problem": "; ".join(problems), "is_checked": not asked.failures}
+    return folder.model_copy(update=found)
 
 
 FoundManifests = list[tuple[ManifestSummary, tuple[str, ...]]]
 """Manifests with the nodes that have them, the newest first."""
 
 
-def _manifests(folder: TableFolder, clients: Mapping[str, AgentClient]) -> tuple[FoundManifests, list[str]]:
-    summaries: dict[str, ManifestSummary] = {}
-    nodes: dict[str, list[str]] = {}
-    problems: list[str] = []
-    for node, client in sorted(clients.items()):
-        try:
-            answer = client.manifests(folder.namespace, folder.directory)
-        except AgentError as error:
-            problems.append(f"node {node}: {error}")
-            continue
-        for summary in answer.manifests:
-            if summary.table == folder.table:
-                summaries[summary.sha256] = summary
-                nodes.setdefault(summary.sha256, []).append(node)
-    # Of two with one number one was never committed: that which more nodes have is the likelier.
-    newest = sorted(
-        summaries.values(), key=lambda one: (one.snapshot_id, len(nodes[one.sha256]), one.modified_at), reverse=True
-    )
-    return [(one, tuple(nodes[one.sha256])) for one in newest], problems
+class _Agents:
+    """The agents that have a folder. ``failures``: node -> why its agent gave no answer; it is not asked again."""
+
+    def __init__(self, folder: TableFolder, clients: Mapping[str, AgentClient]) -> None:
+        self._folder = folder
+        self._clients = clients
+        self.failures: dict[str, AgentError] = {}
+
+    def manifests(self) -> FoundManifests:
+        """What they have, without manifests of another table."""
+        summaries: dict[str, ManifestSummary] = {}
+        nodes: dict[str, list[str]] = {}
+        for node, client in sorted(self._clients.items()):
+            try:
+                answer = client.manifests(self._folder.namespace, self._folder.directory)
+            except AgentError as error:
+                self.failures[node] = error
+                continue
+            for summary in answer.manifests:
+                if summary.table == self._folder.table:
+                    summaries[summary.sha256] = summary
+                    nodes.setdefault(summary.sha256, []).append(node)
+        # Of two with one number one was never committed: that which more nodes have is the likelier.
+        newest = sorted(
+            summaries.values(), key=lambda one: (one.snapshot_id, len(nodes[one.sha256]), one.modified_at), reverse=True
+        )
+        return [(one, tuple(nodes[one.sha256])) for one in newest]
+
+    def reports(self, manifest: str, nodes: Iterable[str]) -> Iterator[TableReport]:
+        """What each of these nodes has of a manifest; not of a node where the folder is in the recycle bin."""
+        for node in nodes:
+            if node not in self.failures:
+                try:
+                    yield self._clients[node].verify(self._folder.namespace, self._folder.directory, manifest)
+                except NotFound:
+                    continue
+                except AgentError as error:
+                    self.failures[node] = error
 
 
-def _verified(
-    folder: TableFolder, manifests: FoundManifests, clients: Mapping[str, AgentClient], committed: int
-) -> Iterator[FolderSnapshot]:
-    """``committed``: id of the table's snapshot; older ones need not be verified. 0 = there is none."""
+def _verified(manifests: FoundManifests, agents: _Agents, committed: int) -> Iterator[FolderSnapshot]:
+    """The snapshots, verified from the newest to the first that is whole.
+
+    ``committed``: id of the table's snapshot; older ones need not be verified. 0 = there is none.
+    """
     is_found = False
-    for number, (summary, nodes) in enumerate(manifests):
+    for summary, nodes in manifests:
         found = _snapshot(summary, nodes)
-        if not is_found and number < MAX_VERIFIED and summary.snapshot_id > committed:
-            reports = [report for node in nodes if (report := _report(folder, summary, clients[node]))]
-            found = found.model_copy(update=_completeness(reports))
+        if not is_found and summary.snapshot_id > committed:
+            found = found.model_copy(update=_completeness(agents.reports(summary.sha256, nodes)))
         is_found = is_found or found.is_whole
         yield found
-
-
-def _report(folder: TableFolder, summary: ManifestSummary, client: AgentClient) -> TableReport | None:
-    """None: the folder is in the recycle bin, where files are not verified, or the agent does not answer."""
-    try:
-        return client.verify(folder.namespace, folder.directory, summary.sha256)
-    except AgentError:
-        return None
 
 
 def _completeness(reports: Iterable[TableReport]) -> dict[str, object]:

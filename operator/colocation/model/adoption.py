@@ -29,6 +29,7 @@ class TableFolder(Observed):
 
     ``recycled_nodes``: those of the nodes where it is in the recycle bin; files there are not verified.
     ``problem``: why nothing can be made of it, or of a node's part of it; empty = nothing is in the way.
+    ``is_checked``: every agent that has it answered all questions about it.
     """
 
     namespace: str
@@ -38,6 +39,7 @@ class TableFolder(Observed):
     recycled_nodes: tuple[str, ...] = ()
     snapshots: tuple[FolderSnapshot, ...] = ()
     problem: str = ""
+    is_checked: bool = True
 
     @property
     def path(self) -> str:

@@ -22,6 +22,9 @@ from ..model.spark_types import canonical_type
 MAX_NAME_LENGTH = 63
 MAX_NAMED_BUCKETS = 10
 USUAL_COPIES = 2
+NEVER_COMPLETE = (
+    "no snapshot is complete: bring back nodes that are away and run this again, or drop the table, which has no rows"
+)
 
 
 class Does(StrEnum):
@@ -82,7 +85,10 @@ def adoption_steps(found: Folders, group: str | None = None, recycled: bool = Fa
 
 
 def _of_lost(folders: Sequence[TableFolder], group: str | None, recycled: bool) -> Iterator[AdoptionStep]:
-    """Of several folders of one name the newest snapshot wins; one that is whole in its place wins over the bins."""
+    """Of several folders of one name the newest snapshot wins; one that is whole in its place wins over the bins.
+
+    While one cannot be checked, none is taken: it may have the newest.
+    """
     steps = [_creation(folder, group, recycled) for folder in folders]
     winner = max((step for step in steps if step.does), key=_rank, default=None)
     for step in steps:
@@ -90,12 +96,16 @@ def _of_lost(folders: Sequence[TableFolder], group: str | None, recycled: bool) 
             yield step
             continue
         how = "has a newer snapshot" if _is_in_place(step) == _is_in_place(winner) else "is in its place"
+        if winner.does is Does.WAIT:
+            how = "is not checked yet"
         yield AdoptionStep(step.folder, reason=f"folder {winner.folder.directory} of the same table {how}")
 
 
-def _rank(step: AdoptionStep) -> tuple[bool, str, int]:
+def _rank(step: AdoptionStep) -> tuple[bool, bool, str, int]:
+    if step.does is Does.WAIT:
+        return True, True, "", 0
     newest = (step.chosen or step.folder.snapshots[0]).snapshot
-    return _is_in_place(step), newest.committed_at, newest.id
+    return False, _is_in_place(step), newest.committed_at, newest.id
 
 
 def _is_in_place(step: AdoptionStep) -> bool:
@@ -108,8 +118,9 @@ def _creation(folder: TableFolder, group: str | None, recycled: bool) -> Adoptio
         name = group or group_name(chosen.table_schema)
         return AdoptionStep(folder, Does.CREATE, chosen, group=name, passed_over=_newer(folder, chosen))
     if not folder.recycled_nodes or not folder.snapshots:
+        does = Does.NOTHING if folder.is_checked else Does.WAIT
         reason = folder.problem or "no snapshot is complete; nodes that are away may have the rest"
-        return AdoptionStep(folder, reason=reason, passed_over=_newer(folder, None))
+        return AdoptionStep(folder, does, reason=reason, passed_over=_newer(folder, None))
     listed = ", ".join(folder.recycled_nodes)
     if not recycled:
         reason = f"it is in the recycle bin of {listed}; to adopt it, unless it was dropped on purpose: --recycled"
@@ -170,10 +181,13 @@ def _commit(table: NamedTable, own: TableFolder) -> Iterator[AdoptionStep]:
     chosen = next((one for one, reason in reasons if not reason), None)
     later = [(one, reason) for one, reason in reasons if chosen is None or one.snapshot.id > chosen.snapshot.id]
     passed_over = tuple(f"snapshot {one.snapshot.id}: {reason}" for one, reason in later)
-    if chosen is None and committed is None and table.adopts and all(one.missing_buckets is None for one in newer):
-        yield AdoptionStep(own, Does.WAIT, table=table, reason="its files are not verified yet")
+    may_come = not own.is_checked and any(reason == _why_not(one) for one, reason in reasons)
+    is_handed_over = committed is None and table.adopts and all(one.missing_buckets is None for one in newer)
+    if chosen is None and (may_come or is_handed_over):
+        yield AdoptionStep(own, Does.WAIT, table=table, reason=own.problem or "its files are not verified yet")
     elif chosen is None:
-        yield AdoptionStep(own, table=table, reason="no later snapshot can be taken", passed_over=passed_over)
+        hint = NEVER_COMPLETE if committed is None and table.adopts else "no later snapshot can be taken"
+        yield AdoptionStep(own, table=table, reason=hint, passed_over=passed_over)
     else:
         yield AdoptionStep(own, Does.COMMIT, chosen, table, passed_over=passed_over)
 

@@ -53,6 +53,8 @@ RIGHTS = {
     "damage": Access("get", *ON_TABLE),
 }
 """What each request needs."""
+RIGHTS_HERE = {**RIGHTS, "verify": Access("list", *ON_ALL)}
+"""The same with a token that only this node's agent accepts, as the operator's are."""
 
 
 @pytest.fixture
@@ -108,7 +110,22 @@ def test_each_request_needs_its_right(loaded: AgentThread, monkeypatch: pytest.M
     monkeypatch.setattr(loaded.authorizer, "may", refuse)
     with loaded.client() as client, pytest.raises(Forbidden):
         CALLS[name](client)
-    assert asked == [RIGHTS[name]]
+    assert asked == [RIGHTS_HERE[name]]
+
+
+def test_the_operator_verifies_and_reads_nothing(loaded: AgentThread) -> None:
+    """`colocation adopt` needs to know what a lost table's folder holds; the operator may list, and get no file."""
+    loaded.authorizer.callers["token-of-operator"] = Identity("operator", is_for_this_node=True)
+    loaded.authorizer.rights["operator"] = {("list", "")}
+    with loaded.client() as loader:
+        loader.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+    with loaded.client("token-of-operator") as client:
+        assert client.verify(*TABLE.path, TABLE.manifest).buckets[0].state == "complete"
+        with pytest.raises(Forbidden):
+            client.get_file(*TABLE.path, data_path(0))
+    loaded.authorizer.callers["token-of-operator"] = Identity("operator")
+    with loaded.client("token-of-operator") as client, pytest.raises(Forbidden):
+        client.verify(*TABLE.path, TABLE.manifest)
 
 
 def test_rights_in_one_namespace_end_there(loaded: AgentThread) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.agentclient import AgentError, NotFound
+from colocation.agentclient import AgentError, Forbidden, NotFound
 from colocation.controller.folders import folder_paths, folders_of
 from colocation.model.agent import DiskReport, FolderManifests, ManifestSummary, RecycledSchema, TableReport
 from colocation.model.group import RecycledTable
@@ -32,8 +32,10 @@ def summary(number: int, digit: str, uid: str = UID, table: str = "orders") -> M
 class Agent:
     """Answers with its manifests, and with what it has of them: sha256 -> bucket -> state."""
 
-    def __init__(self, held: dict[str, dict[int, str | None]], *manifests: ManifestSummary) -> None:
-        self.held, self.summaries = held, manifests
+    def __init__(
+        self, held: dict[str, dict[int, str | None]], *manifests: ManifestSummary, refuses: bool = False
+    ) -> None:
+        self.held, self.summaries, self.refuses = held, manifests, refuses
         self.verified: list[str] = []
         self.closed = False
 
@@ -44,6 +46,8 @@ class Agent:
 
     def verify(self, namespace: str, directory: str, manifest: str) -> TableReport:
         self.verified.append(manifest[0])
+        if self.refuses:
+            raise Forbidden(403, "Forbidden", "it may not")
         if manifest not in self.held:
             raise NotFound(404, "NotFound", "no such manifest")
         states = {number: bucket(state) for number, state in self.held[manifest].items()}
@@ -99,6 +103,25 @@ async def test_newest_snapshot_that_is_whole_is_chosen() -> None:
     assert folder.chosen is not None and folder.chosen.snapshot.id == 2
     assert "node node-3: 500 Broken" in folder.problem
     assert all(one.closed for one in agents.values())
+
+
+async def test_agents_that_give_no_answer_are_named() -> None:
+    """And not asked again; a folder that is in the recycle bin there is no failure."""
+    refusing = Agent({}, summary(2, "b"), summary(1, "a"), refuses=True)
+    agents = {"https://10.0.0.1:8440": refusing}
+    agents |= {f"https://10.0.0.{number}:8440": Agent({}, summary(2, "b")) for number in (2, 3)}
+    [folder] = (await folders_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
+    assert (folder.problem, folder.is_checked) == ("node node-1: 403 Forbidden: it may not", False)
+    assert [one.missing_buckets for one in folder.snapshots] == [None, None] and refusing.verified == ["b"]
+
+
+async def test_snapshots_are_verified_until_one_is_whole() -> None:
+    """However many newer ones lack files."""
+    found = [summary(number, f"{number:x}") for number in range(12, 0, -1)]
+    held = {one.sha256: {0: "complete", 1: "complete" if one.snapshot_id == 2 else None} for one in found}
+    agents = {f"https://10.0.0.{number}:8440": Agent(held, *found) for number in (1, 2, 3)}  # type: ignore[arg-type]
+    [folder] = (await folders_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
+    assert folder.chosen is not None and folder.chosen.snapshot.id == 2 and folder.is_checked
 
 
 async def test_manifest_of_another_table_is_not_taken() -> None:

@@ -32,6 +32,14 @@ def folder(*snapshots: FolderSnapshot, uid: str = OWN, table: str = "orders", bi
     )  # fmt: skip
 
 
+REFUSAL = "node n1: 403 Forbidden: it may not"
+
+
+def unchecked(*snapshots: FolderSnapshot) -> TableFolder:
+    """One of whose agents gave no answer."""
+    return folder(*snapshots).model_copy(update={"problem": REFUSAL, "is_checked": False})
+
+
 def living(number: int = 2, is_whole: bool = True, **fields: Any) -> NamedTable:
     committed = snapshot(number).snapshot if number else None
     known = {"columns": COLUMNS, "snapshot": committed, "is_whole": is_whole, **fields}
@@ -69,6 +77,14 @@ def test_a_folder_without_a_whole_snapshot_waits() -> None:
     assert (found.does, found.reason) == (
         Does.NOTHING, "no snapshot is complete; nodes that are away may have the rest",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("snapshots", [(snapshot(1, None),), ()], ids=["not verified", "its manifests are not known"])
+def test_a_folder_that_an_agent_gave_no_answer_about_is_waited_for(snapshots: tuple[FolderSnapshot, ...]) -> None:
+    """It may be whole. Else the command would end, and let the operator recycle the folder."""
+    found = steps(unchecked(*snapshots), folder(snapshot(9), uid=OTHER))
+    assert [(one.folder.uid_digits, one.does) for one in found] == [(OWN, Does.WAIT), (OTHER, Does.NOTHING)]
+    assert found[0].reason == REFUSAL and "is not checked yet" in found[1].reason
 
 
 def test_a_folder_in_the_bins_is_adopted_only_on_request() -> None:
@@ -150,6 +166,28 @@ def test_files_that_were_just_handed_over_are_waited_for(
     """Else the command would end, and leave the table without a snapshot."""
     found = only(folder(snapshot(3, missing)), table=living(committed, is_whole=bool(committed), adopts=adopts))
     assert found.does is does
+
+
+def test_a_created_table_that_cannot_be_whole_is_named() -> None:
+    """With what is missing and what to do; nothing waits for it."""
+    found = only(folder(snapshot(3, (1,))), table=living(0, is_whole=False, adopts=OTHER))
+    assert "bring back nodes that are away" in found.reason and "drop the table" in found.reason
+    assert found.passed_over == ("snapshot 3: no node has complete buckets 1",)
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "does"),
+    [
+        pytest.param((snapshot(3, (1,)), snapshot(2)), Does.WAIT, id="its agent may have the rest"),
+        pytest.param((snapshot(3), snapshot(2)), Does.COMMIT, id="the others have all of it"),
+        pytest.param((snapshot(3), snapshot(2), snapshot(2, mark="b")), Does.NOTHING, id="it can never be taken"),
+    ],
+)
+def test_a_commit_that_an_agent_gave_no_answer_about_is_waited_for(
+    snapshots: tuple[FolderSnapshot, ...], does: Does
+) -> None:
+    """Only where its answer can make a difference."""
+    assert only(unchecked(*snapshots), table=living()).does is does
 
 
 def test_a_table_that_has_its_files_takes_over_nothing() -> None:

@@ -16,7 +16,7 @@ from ...model.table import ColocatedTableSpec, ColocatedTableStatus, retained_hi
 from ...reconcile.adoption import AdoptionStep, Does, adoption_steps, replicas_of
 from ..cluster import Cluster
 from ..errors import HTTP_CONFLICT, CommandFailed, said_by
-from ..port_forward import fetch_folders
+from ..port_forward import OperatorUnreachable, fetch_folders
 from ..terminal.options import Seconds, Target, cluster_options, operator_namespace_option, output_option
 from ..terminal.output import Format, columns, counted, size, write
 
@@ -118,7 +118,7 @@ class Adoption:
         """
         deadline = time.monotonic() + wait_seconds
         while True:
-            self.steps = adoption_steps(self.look(), group, recycled)
+            self.steps = adoption_steps(self._look_until(deadline), group, recycled)
             todo = [one for one in self.steps if one.does and one.folder.path not in self.refused]
             if not todo:
                 return
@@ -126,9 +126,19 @@ class Adoption:
                 if step.key not in self.done and step.does is not Does.WAIT:  # else the operator has not seen it yet
                     self._carry_out(step)
             if time.monotonic() >= deadline:
-                listed = ", ".join(sorted(one.folder.path for one in todo))
+                listed = "; ".join(sorted(f"{one.folder.path} ({one.reason or one.does})" for one in todo))
                 raise CommandFailed(f"not done after {wait_seconds:g} s: {listed}; run the command again")
             time.sleep(POLL_SECONDS)
+
+    def _look_until(self, deadline: float) -> Folders:
+        """As ``look``; just after a restore of etcd, the operator's pod may not answer yet."""
+        while True:
+            try:
+                return self.look()
+            except OperatorUnreachable:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
 
     def accept(self) -> None:
         """Let the operator delete again, once everything was looked at and nothing is left to do."""

@@ -9,6 +9,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
 from colocation.cli.errors import CommandFailed
+from colocation.cli.port_forward import OperatorUnreachable
 from colocation.cli.recover import adopt as command
 from colocation.model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
 from colocation.model.agent import RecycledSchema
@@ -222,6 +223,32 @@ def test_the_command_ends_when_nodes_do_not_hand_over_their_folders(run: Run, no
     done = run("adopt", "--yes", "--wait-seconds", "0")
     assert done.exit_code == 1 and "not done after 0 s: shop/orders-0a1b2c3d" in done.stderr
     assert nodes.adopted == {"orders": "0a1b2c3d"}
+
+
+def test_the_command_ends_with_the_names_of_agents_that_give_no_answer(run: Run, nodes: Nodes) -> None:
+    """And lets the operator delete nothing: it would recycle the folder."""
+    refusing = folder("orders", snapshot(3, None)).model_copy(update={"problem": "node n1: 403", "is_checked": False})
+    nodes.hold(refusing, etcd_restored=True)
+    done = run("adopt", "-A", "--yes", "--wait-seconds", "0")
+    assert "not done after 0 s: shop/orders-0a1b2c3d (node n1: 403); run the command again" in done.stderr
+    assert (done.exit_code, nodes.accepted, nodes.made) == (1, [], [])
+
+
+def test_an_operator_that_does_not_answer_yet_is_asked_again(run: Run, nodes: Nodes) -> None:
+    """After a restore of etcd its pod has another name for a while; not longer than the command may wait."""
+    nodes.hold(folder("orders", snapshot(3)))
+    see, left = nodes.see, [1, 2]
+
+    def unreachable_at_first() -> Folders:
+        if left:
+            raise OperatorUnreachable(f"the operator's pod does not answer: {left.pop()}")
+        return see()
+
+    nodes.see = unreachable_at_first
+    assert run("adopt", "--yes").exit_code == 0 and nodes.adopted == {"orders": "0a1b2c3d"}
+    left[:] = [3]
+    done = run("adopt", "--yes", "--wait-seconds", "0")
+    assert (done.exit_code, done.stderr) == (1, "error: the operator's pod does not answer: 3\n")
 
 
 # Tables that exist

@@ -32,6 +32,9 @@ public final class ColocatedTable {
   /** An annotation: the uid of the dropped table that this one brings back. */
   private static final String RECOVERS = "colocation.dev/recovers";
 
+  /** An annotation: the first digits of the uid under which a lost table's files lie, which this table takes over. */
+  private static final String ADOPTS = "colocation.dev/adopts";
+
   private static final int MAX_PROBLEM_CHARACTERS = 1000;
   private static final int DEFAULT_RETENTION_SECONDS = 86400;
   private static final int DEFAULT_RETENTION_SNAPSHOTS = 10;
@@ -217,16 +220,18 @@ public final class ColocatedTable {
   }
 
   /**
-   * Refuses a table that is being restored from the recycle bin: it has no snapshot yet, but is not empty.
+   * Refuses a table whose rows are being brought back: it has no snapshot yet, but is not empty.
    *
    * @throws ColocationException (unchecked)
    */
   public void requireRecovered() {
-    boolean isRecovering = metadata.path("annotations").has(RECOVERS) && !status.path("accepted").asBoolean()
+    JsonNode annotations = metadata.path("annotations");
+    boolean isRecovering = (annotations.has(RECOVERS) || annotations.has(ADOPTS)) && !status.path("accepted").asBoolean()
         && Json.isAbsent(status.path("snapshot"));
     if (isRecovering) {
-      throw new ColocationException("table " + fullName() + " is being brought back from the recycle bin, and its rows are not "
-          + "there yet (" + refusal() + "); run this again when it is accepted: kubectl get colocatedtable " + name() + " -n "
+      String from = annotations.has(ADOPTS) ? "by `colocation adopt` from files on the nodes" : "from the recycle bin";
+      throw new ColocationException("table " + fullName() + " is being brought back " + from + ", and its rows are not there yet ("
+          + refusal() + "); run this again when it is accepted: kubectl get colocatedtable " + name() + " -n "
           + namespace()).unchecked();
     }
   }

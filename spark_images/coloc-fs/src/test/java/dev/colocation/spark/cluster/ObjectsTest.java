@@ -125,13 +125,17 @@ final class ObjectsTest {
     assertEquals("SchemaMismatch: 3 should be 2", ColocatedTable.judgement(status));
   }
 
-  /** Its rows are in the recycle bin: an answer without them would be wrong. */
+  /** Its rows are in the recycle bin, or in the folder of a lost table: an answer without them would be wrong. */
   @ParameterizedTest
   @CsvSource(delimiter = '|', quoteCharacter = '"', value = {
       "colocation.dev/recovers | | true",
       "colocation.dev/recovers | 'accepted': false | true",
       "colocation.dev/recovers | 'accepted': true | false",
       "colocation.dev/recovers | 'snapshot': {'id': 1, 'manifest': 'sha256:@', 'committedAt': '2026-11-21T03:00:00Z'} | false",
+      "colocation.dev/adopts | | true",
+      "colocation.dev/adopts | 'accepted': false | true",
+      "colocation.dev/adopts | 'accepted': true | false",
+      "colocation.dev/adopts | 'snapshot': {'id': 1, 'manifest': 'sha256:@', 'committedAt': '2026-11-21T03:00:00Z'} | false",
       "colocation.dev/other | | false"})
   void recoveringTableIsNotReadAsEmpty(String annotation, String status, boolean isRefused)
       throws JsonProcessingException {
@@ -140,7 +144,7 @@ final class ObjectsTest {
         .replace("@", DIGEST)));
     if (isRefused) {
       Exception error = assertThrows(ColocationException.class, table::requireRecovered);
-      assertTrue(error.getMessage().startsWith("table shop.orders is being brought back from the recycle bin"));
+      assertTrue(error.getMessage().startsWith("table shop.orders is being brought back "));
     } else {
       table.requireRecovered();
     }
