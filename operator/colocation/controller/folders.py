@@ -8,6 +8,7 @@ from ..agentclient import AgentClient, AgentError, NotFound
 from ..model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
 from ..model.agent import ManifestSummary, TableReport
 from ..model.table import TableSnapshot
+from ..reconcile.adoption import newest_first
 from ..reconcile.deletion import is_whole
 from ..reconcile.recovery import takes_files
 from ..state.assemble import assemble
@@ -140,8 +141,7 @@ class _Agents:
 
     def manifests(self) -> FoundManifests:
         """What they have, without manifests of another table."""
-        summaries: dict[str, ManifestSummary] = {}
-        nodes: dict[str, list[str]] = {}
+        found: dict[str, dict[str, ManifestSummary]] = {}
         for node, client in sorted(self._clients.items()):
             try:
                 answer = client.manifests(self._folder.namespace, self._folder.directory)
@@ -150,13 +150,9 @@ class _Agents:
                 continue
             for summary in answer.manifests:
                 if summary.table == self._folder.table:
-                    summaries[summary.sha256] = summary
-                    nodes.setdefault(summary.sha256, []).append(node)
-        # Of two with one number one was never committed: that which more nodes have is the likelier.
-        newest = sorted(
-            summaries.values(), key=lambda one: (one.snapshot_id, len(nodes[one.sha256]), one.modified_at), reverse=True
-        )
-        return [(one, tuple(nodes[one.sha256])) for one in newest]
+                    found.setdefault(summary.sha256, {})[node] = summary
+        newest = newest_first([tuple(by_node.values()) for by_node in found.values()])
+        return [(one, tuple(found[one.sha256])) for one in newest]
 
     def reports(self, manifest: str, nodes: Iterable[str]) -> Iterator[TableReport]:
         """What each of these nodes has of a manifest; not of a node where the folder is in the recycle bin."""

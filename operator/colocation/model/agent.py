@@ -292,7 +292,11 @@ class RecycledSchema(Observed):
 
 
 class ManifestSummary(Observed):
-    """A manifest in a table's folder: enough to create the table again. ``modified_at``: RFC 3339, display."""
+    """A manifest in a table's folder: enough to create the table again.
+
+    ``modified_at``: RFC 3339, by the node's clock. ``parent``: digest of the manifest that it was committed on; None =
+    none, or the agent is of an older release.
+    """
 
     sha256: str
     table: str
@@ -304,6 +308,7 @@ class ManifestSummary(Observed):
     bytes: int
     modified_at: str
     table_schema: RecycledSchema
+    parent: str | None = None
 
 
 class FolderManifests(Observed):

@@ -12,16 +12,18 @@ since the table went back.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from ..model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
-from ..model.agent import RecycledSchema
+from ..model.agent import ManifestSummary, RecycledSchema
 from ..model.base import MAX_REPLICAS, parse_time
 from ..model.spark_types import canonical_type
 
 MAX_NAME_LENGTH = 63
 MAX_NAMED_BUCKETS = 10
 USUAL_COPIES = 2
+RACE = timedelta(minutes=1)
 NEVER_COMPLETE = (
     "no snapshot is complete: bring back nodes that are away and run this again, or drop the table, which has no rows"
 )
@@ -79,6 +81,46 @@ def adoption_steps(found: Folders, group: str | None = None, recycled: bool = Fa
         table = tables.get(key)
         steps += _of_living(table, folders) if table else _of_lost(folders, group, recycled)
     return steps
+
+
+# Which manifest is the newest
+
+
+def newest_first(found: Iterable[Sequence[ManifestSummary]]) -> list[ManifestSummary]:
+    """Manifests of one folder, each as the nodes report it that have it, the newest first.
+
+    The highest number is the newest, but for a history that ended: after a restore of etcd or a rollback a table is
+    loaded on top of an older snapshot, and numbers come again. A manifest on which none was committed is the end of a
+    history. The end that was written clearly later than one of a higher number is the newest; its history goes first.
+    Of two with one number one was never committed: that which more nodes have is the likelier.
+    """
+    reported = {each[0].sha256: each for each in found}
+
+    def rank(sha256: str) -> tuple[int, int, str]:
+        return reported[sha256][0].snapshot_id, len(reported[sha256]), _written_at(reported[sha256])
+
+    by_number = sorted(reported, key=rank, reverse=True)
+    parents = {each[0].parent for each in reported.values()}
+    newest = by_number[0] if by_number else None
+    for end in (sha256 for sha256 in by_number if sha256 not in parents and reported[sha256][0].parent):
+        if newest and _is_clearly_later(reported[end], reported[newest]):
+            newest = end
+    history: list[str] = []
+    while newest in reported and newest not in history:
+        history.append(newest)
+        newest = reported[newest][0].parent
+    return [reported[sha256][0] for sha256 in [*history, *(one for one in by_number if one not in history)]]
+
+
+def _written_at(reports: Sequence[ManifestSummary]) -> str:
+    """The time in the middle of the nodes': one node's clock may be wrong, or the node a new one."""
+    return sorted(one.modified_at for one in reports)[(len(reports) - 1) // 2]
+
+
+def _is_clearly_later(one: Sequence[ManifestSummary], other: Sequence[ManifestSummary]) -> bool:
+    """Writers that race publish their manifests within seconds of each other."""
+    written_at, before = parse_time(_written_at(one)), parse_time(_written_at(other))
+    return written_at is not None and before is not None and written_at - before > RACE
 
 
 # Tables that are missing

@@ -113,6 +113,7 @@ def _summary(root: DataRoot, table: TablePath, found: _Found) -> ManifestSummary
         bytes=sum(file.bytes for file in manifest.files),
         modified_at=_text_of(found.modified_at),
         table_schema=schema_of(manifest),
+        parent=manifest.parent.removeprefix("sha256:") if manifest.parent else None,
     )
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from colocation.model.adoption import Folders, FolderSnapshot, NamedTable, TableFolder
-from colocation.model.agent import RecycledSchema
+from colocation.model.agent import ManifestSummary, RecycledSchema
 from colocation.model.table import Column, TableSnapshot
-from colocation.reconcile.adoption import AdoptionStep, Does, adoption_steps, group_name, replicas_of
+from colocation.reconcile.adoption import AdoptionStep, Does, adoption_steps, group_name, newest_first, replicas_of
 
 COLUMNS = (Column(name="k", type="bigint"),)
 SCHEMA = RecycledSchema(columns=COLUMNS, bucketed_by=("k",), buckets=8)
@@ -57,6 +57,47 @@ def only(*folders: TableFolder, table: NamedTable | None = None, recycled: bool 
 
 
 LATER = snapshot(2).snapshot.model_copy(update={"committed_at": "2026-11-04T00:00:00Z"})
+
+
+# Which manifest is the newest
+
+
+def reported(name: str, number: int, parent: str | None, *minutes: int) -> list[ManifestSummary]:
+    """A manifest as the nodes report it that have it; ``minutes``: when it was written, by their clocks."""
+    return [
+        ManifestSummary(
+            sha256=name, table="orders", uid="", snapshot_id=number, partitions=1, files=1, rows=1, bytes=1,
+            modified_at=f"2026-11-21T00:{minute:02}:00Z", table_schema=SCHEMA, parent=parent,
+        )
+        for minute in minutes
+    ]  # fmt: skip
+
+
+LOST_HISTORY = [reported("a1", 1, None, 0, 0, 0), reported("a2", 2, "a1", 1, 1, 1), reported("a3", 3, "a2", 2, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("found", "order"),
+    [
+        pytest.param(LOST_HISTORY, ["a3", "a2", "a1"], id="one history"),
+        pytest.param([*LOST_HISTORY, reported("b2", 2, "a1", 5, 5, 5)], ["b2", "a1", "a3", "a2"],
+                     id="loaded again after a restore of etcd"),
+        pytest.param([*LOST_HISTORY, reported("b2", 2, "a1", 9, 2, 2)], ["a3", "a2", "a1", "b2"],
+                     id="a writer that lost a race, and a clock that is ahead"),
+        pytest.param([reported("a3", 3, None, 2), reported("a2", 2, None, 9)], ["a3", "a2"],
+                     id="agents of an older release, and a replica that was made later"),
+        pytest.param([reported("a2", 2, "a1", 9), reported("a3", 3, "a2", 2)], ["a3", "a2"],
+                     id="a replica that was made later"),
+        pytest.param([reported("a2", 2, "a1", 1), reported("b2", 2, "a1", 1, 1)], ["b2", "a2"],
+                     id="that which more nodes have"),
+    ],
+)  # fmt: skip
+def test_the_newest_manifest_is_the_end_of_the_latest_history(
+    found: list[list[ManifestSummary]], order: list[str]
+) -> None:
+    """In any order of the reports."""
+    for manifests in (found, found[::-1]):
+        assert [one.sha256 for one in newest_first(manifests)] == order
 
 
 # Tables that are missing

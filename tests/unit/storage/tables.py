@@ -53,7 +53,13 @@ def data_path(bucket: int, load: str = "1", partition: str = "") -> str:
     return f"data/{folder}part-{load}_{bucket:05d}.c000.zstd.parquet"
 
 
-def make_table(contents: dict[str, bytes], name: str = "orders", namespace: str = "shop", snapshot: int = 1) -> Table:
+def make_table(
+    contents: dict[str, bytes],
+    name: str = "orders",
+    namespace: str = "shop",
+    snapshot: int = 1,
+    parent: str | None = None,
+) -> Table:
     """A table of these files."""
     files = tuple(
         DataFile(
@@ -66,6 +72,7 @@ def make_table(contents: dict[str, bytes], name: str = "orders", namespace: str 
         table=name,
         uid=UID,
         snapshot_id=snapshot,
+        parent=parent,
         columns=(Column(name="key", type="bigint"),),
         bucketed_by=("key",),
         buckets=BUCKETS,

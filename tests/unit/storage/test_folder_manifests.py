@@ -12,7 +12,7 @@ from colocation.storage.root import DataRoot
 from .tables import UID, Table, data_path, make_table, publish, publish_table, sha256_hex
 
 FIRST = make_table({data_path(bucket): b"12345" for bucket in range(2)}, snapshot=1)
-SECOND = make_table(FIRST.contents | {data_path(0, load="2"): b"678"}, snapshot=2)
+SECOND = make_table(FIRST.contents | {data_path(0, load="2"): b"678"}, snapshot=2, parent=FIRST.manifest)
 
 
 def publish_manifest(root: DataRoot, table: Table, folder: Table = FIRST) -> None:
@@ -34,6 +34,7 @@ def test_newest_snapshot_first(root: DataRoot, recycled: bool) -> None:
     )  # fmt: skip
     assert (newest.table_schema.buckets, newest.table_schema.bucketed_by) == (4, ("key",))
     assert newest.modified_at.endswith("Z")
+    assert (newest.parent, oldest.parent) == (FIRST.manifest, None)
 
 
 def test_unreadable_and_foreign_manifests_are_left_out(root: DataRoot) -> None:
