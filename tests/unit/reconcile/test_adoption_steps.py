@@ -161,6 +161,9 @@ def test_a_group_has_as_many_replicas_as_there_are_copies() -> None:
     )
     assert [replicas_of(one, found) for one in found] == [3, 3]
     assert replicas_of(found[1], found[1:]) == 2
+    many = folder(snapshot(1, None), binned=True).model_copy(update={"nodes": tuple("abcd")})
+    [only] = steps(many, recycled=True)
+    assert replicas_of(only, [only]) == 2, "some may be left from moves"
 
 
 def test_group_names_follow_from_the_bucket_key() -> None:

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from colocation.reconcile.actions import StartClone
+from colocation.manifests.clone_job import clone_job_name
+from colocation.reconcile.actions import RemoveClone, StartClone
 
-from ..state.objects import MANIFEST, agent, node, table_report
-from .scenes import NODES, actions_of, agent_view, decided, held_by, observe, settled_group, settled_table
+from ..state.objects import GROUP_UID, MANIFEST, agent, clone_job, node, table_report
+from .scenes import NODES, SETTLED, actions_of, agent_view, decided, held_by, observe, settled_group, settled_table
 
 ORDERS, LINES = settled_table("orders"), settled_table("lines")
 
@@ -41,3 +42,26 @@ def test_a_node_is_no_source_of_its_own_replica() -> None:
     [clone] = actions_of(decided(observe(group, (ORDERS,), views)), StartClone)
     assert (clone.spec.bucket, clone.spec.target) == (0, "node-1")
     assert [source.node for source in clone.spec.sources] == ["node-2"]
+
+
+def test_a_clone_copies_first_what_its_target_lacks() -> None:
+    """A Job may get only a part of a bucket's tables."""
+    group = settled_group((LINES, ORDERS))
+    reports = {name: [held_by(name, LINES), held_by(name, ORDERS)] for name in NODES}
+    reports["node-1"] = [held_by("node-1", LINES), table_report(ORDERS, {})]
+    views = {name: agent_view(group, (LINES, ORDERS), shown) for name, shown in reports.items()}
+    [clone] = actions_of(decided(observe(group, (LINES, ORDERS), views)), StartClone)
+    assert [table.directory for table in clone.spec.tables] == [ORDERS.directory, LINES.directory]
+
+
+def test_a_job_that_has_ended_is_removed_before_the_next_one_starts() -> None:
+    """It succeeded, and its node has nothing of the bucket: both have one name."""
+    group = settled_group((ORDERS,))
+    reports = {name: [held_by(name, ORDERS)] for name in NODES} | {"node-3": []}
+    views = {name: agent_view(group, (ORDERS,), shown) for name, shown in reports.items()}
+    name = clone_job_name(GROUP_UID, 1, "node-3")
+    job = replace(clone_job("succeeded", finished_at=SETTLED), bucket=1)
+    job = replace(job, identity=replace(job.identity, name=name))
+    decision = decided(observe(group, (ORDERS,), views, clone_jobs=(job,)))
+    assert [removed.job.name for removed in actions_of(decision, RemoveClone)] == [name]
+    assert actions_of(decision, StartClone) == []

@@ -58,6 +58,16 @@ def test_a_damaged_file_is_moved_and_its_bucket_is_corrupt(root: DataRoot, inven
     assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
 
+def test_a_file_that_is_in_both_places_leaves_its_own(root: DataRoot, inventory: Inventory) -> None:
+    """As after a put-back that was killed half way: a rename would leave two names of one file alone."""
+    other = root.path / QUARANTINE_DIRECTORY / TABLE.path.namespace / TABLE.path.directory / PATH
+    other.parent.mkdir(parents=True)
+    os.link(on_disk(root, TABLE.path, PATH), other)
+    break_and_notice(root, inventory)
+    assert not on_disk(root, TABLE.path, PATH).exists()
+    assert aside(root) == {PATH}
+
+
 def test_a_file_that_no_live_manifest_names_stays(root: DataRoot) -> None:
     """Before the operator has asked, no file counts as damaged: a load may verify any manifest."""
     publish_table(root, TABLE)

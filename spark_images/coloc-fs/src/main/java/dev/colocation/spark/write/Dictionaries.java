@@ -60,7 +60,7 @@ final class Dictionaries {
    * @param encodings of its pages; null where the writer has not counted them
    */
   void learn(ColumnPath column, long values, EncodingStats encodings) {
-    if (column.size() > 1 || values < LEAST_VALUES || encodings == null) {
+    if (values < LEAST_VALUES || encodings == null) {
       return;
     }
     if (encodings.hasDictionaryEncodedPages()) {
