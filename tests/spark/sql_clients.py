@@ -48,14 +48,28 @@ class Client(Protocol):
 
 
 class ThriftClient:
-    """A JDBC connection."""
+    """A JDBC connection; ``database``: what follows the address in its URL."""
 
-    def __init__(self, java: Any, port: int) -> None:
+    def __init__(self, java: Any, port: int, database: str = "default") -> None:
         java.java.lang.Class.forName("org.apache.hive.jdbc.HiveDriver")
         self._java = java
         self._connection = java.java.sql.DriverManager.getConnection(
-            f"jdbc:hive2://127.0.0.1:{port}/default", "user", ""
+            f"jdbc:hive2://127.0.0.1:{port}/{database}", "user", ""
         )
+
+    def schemas(self) -> list[Row]:
+        """JDBC's getSchemas: names."""
+        return [(row[0],) for row in self._rows(self._connection.getMetaData().getSchemas())]
+
+    def tables(self, schema: str) -> list[Row]:
+        """JDBC's getTables: schema, name, type."""
+        found = self._connection.getMetaData().getTables(None, schema, "%", None)
+        return [(row[1], row[2], row[3]) for row in self._rows(found)]
+
+    def columns(self, schema: str, table: str) -> list[Row]:
+        """JDBC's getColumns: name, type."""
+        found = self._connection.getMetaData().getColumns(None, schema, table, "%")
+        return [(row[3], row[5]) for row in self._rows(found)]
 
     def run(self, statement: str) -> list[Row]:
         try:
@@ -122,8 +136,8 @@ class Servers:
     thrift_port: int
     connect_port: int
 
-    def thrift(self) -> ThriftClient:
-        return ThriftClient(self.java, self.thrift_port)
+    def thrift(self, database: str = "default") -> ThriftClient:
+        return ThriftClient(self.java, self.thrift_port, database)
 
     def connect(self) -> ConnectClient:
         return ConnectClient(self.connect_port)

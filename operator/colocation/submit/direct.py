@@ -91,7 +91,8 @@ def direct_submission(prepared: PreparedApplication, name: str) -> DirectSubmiss
     """
     if prepared.kind.flavour == "connect":
         raise ManifestError(
-            "a SparkConnect needs Kubeflow's operator; without it submit a SparkApplication that serves Spark Connect"
+            "a SparkConnect needs Kubeflow's operator; without it submit a SparkApplication that serves Spark Connect "
+            "(examples/sql-server)"
         )
     if prepared.kind.flavour == "scheduled":
         raise ManifestError("a ScheduledSparkApplication needs Kubeflow's operator; --direct runs an application once")

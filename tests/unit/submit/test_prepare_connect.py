@@ -84,5 +84,5 @@ def test_what_is_missing_is_named() -> None:
 
 def test_it_needs_the_operator() -> None:
     """A Job runs a driver once; the message names what serves without Kubeflow's operator."""
-    with pytest.raises(ManifestError, match="submit a SparkApplication that serves Spark Connect"):
+    with pytest.raises(ManifestError, match="examples/sql-server"):
         direct_submission(prepare(connect_server(), sales_group()), "notebooks")
