@@ -140,21 +140,25 @@ def test_each_micro_batch_has_the_verdict_of_its_moment(
 
 
 @pytest.mark.parametrize(
-    ("statement", "error"),
+    ("statements", "error"),
     [
         pytest.param("DROP TABLE {t}", "was dropped since the stream began", id="dropped"),
+        pytest.param("DROP TABLE {t}; CREATE TABLE {t} (k BIGINT, v BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS "
+                     "TBLPROPERTIES ('colocate_with'='sales')",
+                     "was dropped and recreated since the stream began; start the stream again", id="another"),
         pytest.param("CREATE OR REPLACE TABLE {t} CLUSTERED BY (k) INTO 6 BUCKETS "
                      "TBLPROPERTIES ('colocate_with'='sales') AS SELECT 1L AS k, 2L AS w",
                      "column v BIGINT is no longer there; start the stream again", id="replaced"),
     ],
 )  # fmt: skip
-def test_what_ends_a_stream(statement: str, error: str, feed: Feed, session: SparkSession) -> None:
+def test_what_ends_a_stream(statements: str, error: str, feed: Feed, session: SparkSession) -> None:
     """Tables that are no longer what the stream was analyzed with: the error states it."""
     dim = make_table(session, f"{IN}.changed")
     session.sql(f"INSERT INTO {dim} VALUES (1, 10)")
     with feed.running(feed.stream.join(session.table(dim), "k")) as running:
         assert feed.give(running, 1) == [(1, 10)]
-        session.sql(statement.format(t=dim))
+        for statement in statements.format(t=dim).split("; "):
+            session.sql(statement)
         with pytest.raises(StreamingQueryException, match=error):
             feed.give(running, 1)
     session.sql(f"DROP TABLE IF EXISTS {dim}")
