@@ -131,7 +131,7 @@ def _manifest(case: Case) -> object:
     manifest = decode_manifest(stored, hashlib.sha256(stored).hexdigest())
     return {
         "snapshotId": manifest.snapshot_id,
-        "buckets": manifest.buckets,
+        "buckets": [manifest.buckets, manifest.table_buckets] if manifest.table_buckets else manifest.buckets,
         "columns": _shown_columns(manifest.columns),
         "bucketedBy": list(manifest.bucketed_by),
         "partitionedBy": list(manifest.partitioned_by),

@@ -73,6 +73,7 @@ COMMANDS = (
     ("load", "jobs.table_commands", "Load rows into TABLE."),
     ("compact", "jobs.table_commands", "Merge the files of TABLE into few sorted ones."),
     ("drop-partitions", "jobs.table_commands", "Drop partitions of TABLE with all their rows."),
+    ("rebucket", "jobs.table_commands", "Give TABLE another number of buckets."),
     ("roll-back", "jobs.table_commands", "Make an older snapshot's rows the rows of TABLE again."),
     ("recover", "recover.recover", "Bring a dropped table back from the recycle bin."),
     ("adopt", "recover.adopt", "Take over what the nodes hold after objects were lost."),

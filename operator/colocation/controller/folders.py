@@ -201,5 +201,6 @@ def _snapshot(summary: ManifestSummary, nodes: tuple[str, ...]) -> FolderSnapsho
         files=summary.files,
         rows=summary.rows,
         bytes=summary.bytes,
+        buckets=summary.table_schema.table_buckets,
     )
     return FolderSnapshot(snapshot=snapshot, table_schema=summary.table_schema, nodes=nodes)

@@ -16,7 +16,8 @@ def recovered_table(
     record: RecycledTable, schema: RecycledSchema, colocate_with: str, replicas: int
 ) -> dict[str, Any]:
     """The object to create; ``replicas`` are those of the group, which a table in no group has to say itself."""
-    alone = {} if colocate_with else {"buckets": schema.buckets, "replicas": replicas}
+    in_group = {"buckets": schema.table_buckets}
+    numbers = in_group if colocate_with else {"buckets": schema.buckets, "replicas": replicas}
     spec = ColocatedTableSpec(
         colocate_with=colocate_with,
         columns=schema.columns,
@@ -26,7 +27,7 @@ def recovered_table(
         recycle_after_seconds=record.recycle_after_seconds,
         retention=record.retention,
         compaction=record.compaction,
-        **alone,
+        **numbers,
     )
     return {
         "apiVersion": GROUP_API_VERSION,
@@ -48,6 +49,7 @@ def adopted_table(folder: TableFolder, schema: RecycledSchema, group: str) -> di
         bucketed_by=schema.bucketed_by,
         partitioned_by=schema.partitioned_by,
         sorted_by=schema.sorted_by,
+        buckets=schema.table_buckets,
     )
     return {
         "apiVersion": GROUP_API_VERSION,

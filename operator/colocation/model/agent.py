@@ -289,6 +289,7 @@ class RecycledSchema(Observed):
     partitioned_by: tuple[str, ...] = ()
     sorted_by: tuple[str, ...] = ()
     buckets: int
+    table_buckets: int | None = Field(None, exclude_if=lambda number: number is None)
 
 
 class ManifestSummary(Observed):

@@ -1,8 +1,8 @@
 """The checks of a table against its group's schema, and of a change of its columns. Pure, one rule for all callers.
 
 A group's schema (CGS): in Doris' order and words, with both values and the group's name. Source: Doris, "Principle" and
-"Usage"; Doris' ``ColocateGroupSchema``: bucket count, number of bucket columns, type per position, replica count. Names
-of columns are not compared; partitions may differ.
+"Usage"; Doris' ``ColocateGroupSchema``: bucket count (here a table may have a multiple of it), number of bucket
+columns, type per position, replica count. Names of columns are not compared; partitions may differ.
 
 Columns: files are read by column name, and a column that a file lacks reads as NULL. So a nullable column can be added;
 a column can be renamed, if only to another case, when its name in the files stays (``storedAs``), and its place in the
@@ -28,8 +28,10 @@ class Refusal(Frozen):
 def check_schema(group_name: str, group: ColocationGroupSpec, table: ColocatedTableSpec) -> Refusal | None:
     """The first difference between the table and the group's schema, or None when the table fits."""
     difference = _first_difference(group, table)
-    if difference is None:
-        return None
+    return None if difference is None else _mismatch(group_name, difference)
+
+
+def _mismatch(group_name: str, difference: str) -> Refusal:
     message = f"{difference}, as in group {group_name}; change the table or name another group in colocateWith"
     return Refusal(reason=Reason.SCHEMA_MISMATCH, message=message)
 
@@ -48,8 +50,11 @@ def check_member(
 def check_newcomer(
     group_name: str, group: ColocationGroupSpec, table: ColocatedTableSpec, status: ColocatedTableStatus
 ) -> Refusal | None:
-    """As ``check_schema``, for a table that comes from another group: its files are bucketed already."""
-    return check_schema(group_name, group, _as_loaded(table, status))
+    """As ``check_schema``, for a table that comes from another group: its files are named for that group's buckets."""
+    loaded = status.buckets if status.snapshot else None
+    if loaded not in (None, group.buckets):
+        return _mismatch(group_name, f"Colocate tables must have same bucket num: {loaded} should be {group.buckets}")
+    return check_schema(group_name, group, table)
 
 
 class Differences(NamedTuple):
@@ -99,8 +104,9 @@ def _as_loaded(table: ColocatedTableSpec, status: ColocatedTableStatus) -> Coloc
 
 
 def _first_difference(group: ColocationGroupSpec, table: ColocatedTableSpec) -> str | None:
-    if table.buckets not in (None, group.buckets):
-        return f"Colocate tables must have same bucket num: {table.buckets} should be {group.buckets}"
+    if table.buckets is not None and table.buckets % group.buckets != 0:
+        wanted = f"{group.buckets} or a multiple of it"
+        return f"Colocate tables must have same bucket num: {table.buckets} should be {wanted}"
     types = table.bucket_key_types
     if len(types) != len(group.bucket_key):
         return f"Colocate tables distribution columns size must be same: {len(types)} should be {len(group.bucket_key)}"

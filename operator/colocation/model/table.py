@@ -117,7 +117,11 @@ class ColocatedTableSpec(Frozen):
         (), description="Partition columns; may differ between the tables of a group."
     )
     buckets: int | None = Field(
-        None, ge=1, le=MAX_BUCKETS, description="Must equal the group's. If omitted, the group's number."
+        None,
+        ge=1,
+        le=MAX_BUCKETS,
+        description="The group's number, or a multiple of it. If omitted, the group's number. `colocation rebucket` "
+        "changes it.",
     )
     replicas: int | None = Field(
         None, ge=1, le=MAX_REPLICAS, description="Must equal the group's. If omitted, the group's number."
@@ -223,10 +227,17 @@ class TableSnapshot(Observed):
         max_length=MAX_OPERATION_LENGTH,
         exclude_if=lambda operation: not operation,
         description="What made it: append, overwrite, overwrite-partitions, overwrite-matching, "
-        "update, delete, merge, compact, drop-partitions, drop-columns or roll-back. Empty: of a release that did not "
-        "say it.",
+        "update, delete, merge, compact, rebucket, drop-partitions, drop-columns or roll-back. Empty: of a release "
+        "that did not say it.",
     )
     partitions: Count = Field(0, description="Partitions that hold rows.")
+    buckets: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_BUCKETS,
+        exclude_if=lambda number: number is None,
+        description="Buckets of the table in it, where these are more than the group's.",
+    )
     files: Count = Field(0, description="Files of one replica.")
     rows: Count = Field(0, description="Rows of the snapshot.")
     bytes: Count = Field(0, description="Of one replica.")
@@ -275,7 +286,7 @@ class ColocatedTableStatus(Observed):
     )
     group_id: Shared | None = Field(None, max_length=63, description="Id of the group that places the table.")
     buckets: int | None = Field(
-        None, ge=1, le=MAX_BUCKETS, description="Buckets of the table's files: of the group that took it."
+        None, ge=1, le=MAX_BUCKETS, description="Buckets of the group that took the table."
     )
     replicas: int | None = Field(
         None, ge=1, le=MAX_REPLICAS, description="Replicas that the spec, or else the group, said at that time."

@@ -42,6 +42,7 @@ _ALLOWED = {
     "formatVersion": "a number",
     "snapshotId": f"0 to {MAX_COUNT}",
     "buckets": f"1 to {MAX_BUCKETS}",
+    "tableBuckets": f"a multiple of buckets, up to {MAX_BUCKETS}",
     "columns": "a list of columns with name and type",
     "bucketedBy": "a list of names",
     "partitionedBy": "a list of names",
@@ -232,12 +233,18 @@ manifest's name, so nothing larger is read, and no memory is taken for a size th
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _CHARACTER = r"[^\n\r\u0085\u2028\u2029]"
-_BUCKET_IN_FILE_NAME = re.compile(rf"{_CHARACTER}*_([0-9]+)(?:\.{_CHARACTER}*)?")
-"""Spark's ``BucketingUtils.bucketedFileName``, as Java matches it: where a reader looks for the bucket id."""
+_BUCKET_IN_FILE_NAME = re.compile(rf"({_CHARACTER}*)_([0-9]+)(?:\.{_CHARACTER}*)?")
+"""Spark's ``BucketingUtils.bucketedFileName``, as Java matches it: where a reader looks for the table's bucket."""
+_MARK = re.compile(r".*-g([0-9]{5})", re.DOTALL)
+"""What comes before it in files of tables that have more buckets than their group: the group's bucket."""
 
 
 class DataFile(Observed):
     """One immutable Parquet file. ``path`` is relative to the table's folder and begins with ``data/``.
+
+    ``bucket`` is one of the group, by which the file is placed. The name ends with the table's bucket, which Spark
+    reads (``_00012``). Where the table has more buckets than its group, the name has the group's before it
+    (``-g00004_00012``), so that agents know a file's place by its name alone.
 
     ``partition`` gives the value of each partition column as Spark's string form, or None for NULL.
 
@@ -266,6 +273,9 @@ class TableManifest(Observed):
 
     ``commit_id`` is random, so that commits of equal files (two equal DELETEs at once) have different manifests, and
     neither takes the other's snapshot for its own.
+
+    ``buckets`` is the group's number. A table with a multiple of it has its own in ``table_buckets``: its bucket j is
+    placed with the group's bucket j mod ``buckets``, since pmod(hash, 32) mod 8 = pmod(hash, 8).
     """
 
     format_version: Count = PLAIN_FORMAT
@@ -281,6 +291,7 @@ class TableManifest(Observed):
     sorted_by: tuple[str, ...] = ()
     padded: dict[str, Count] = Field({}, exclude_if=lambda lengths: not lengths)
     buckets: StrictInt
+    table_buckets: StrictInt | None = Field(None, exclude_if=lambda number: number is None)
     files: tuple[DataFile, ...] = ()
 
     @field_serializer("columns")
@@ -289,7 +300,7 @@ class TableManifest(Observed):
         return [column.model_dump(by_alias=True, exclude={"comment"}) for column in columns]
 
     def files_of(self, bucket: int) -> tuple[DataFile, ...]:
-        """The files of one bucket, over all partitions."""
+        """The files of one bucket of the group, over all partitions."""
         return tuple(file for file in self.files if file.bucket == bucket)
 
     @property
@@ -327,7 +338,7 @@ def decode_manifest(stored: bytes, sha256: str) -> TableManifest:
     check_format(manifest.format_version, sha256, parts)
     if parts.is_framed:
         manifest = manifest.model_copy(update={"files": files_of_frames(parts, sha256, _FILES)})
-    check_files(manifest.files, manifest.buckets)
+    check_files(manifest.files, manifest.buckets, manifest.table_buckets)
     return manifest
 
 
@@ -379,12 +390,17 @@ def check_format(format_version: int, sha256: str, parts: ManifestParts) -> None
         raise ValueError(f"manifest {sha256} is not stored as one of format {format_version}")
 
 
-def check_files(files: Collection[BucketFile], buckets: int) -> None:
+def check_files(files: Collection[BucketFile], buckets: int, table_buckets: int | None = None) -> None:
     """Refuse more files or buckets than a table may have, and files whose bucket is out of range or is not the one in
     their name.
 
     A wrong bucket id silently loses rows in joins (Spark reads the id from the file's name), hence the check
     wherever files enter: load, clone, read.
+
+    Args:
+        files: of the table.
+        buckets: of its group.
+        table_buckets: of the table, where it has more than its group.
 
     Raises:
         ValueError: naming what was found, for a file its bucket too, and what is allowed.
@@ -392,14 +408,28 @@ def check_files(files: Collection[BucketFile], buckets: int) -> None:
     _check_count(len(files))
     if not 1 <= buckets <= MAX_BUCKETS:
         raise ValueError(f"buckets is {buckets}; allowed: 1 to {MAX_BUCKETS}")
+    if table_buckets is not None and not (buckets < table_buckets <= MAX_BUCKETS and table_buckets % buckets == 0):
+        raise ValueError(f"tableBuckets is {table_buckets}; allowed: a multiple of buckets, up to {MAX_BUCKETS}")
     if len({file.path for file in files}) != len(files):
         raise ValueError("the manifest lists a file twice; allowed: once")
     for file in files:
-        named = _digits_of_file_name(file.path)
-        if named != f"{file.bucket:05d}":
-            raise ValueError(f"file {file.path} is listed in bucket {file.bucket} but its name has {named or 'none'}")
+        mark, digits = _named(file.path)
+        placed = mark or digits
+        if placed != f"{file.bucket:05d}":
+            raise ValueError(f"file {file.path} is listed in bucket {file.bucket} but its name has {placed or 'none'}")
         if not 0 <= file.bucket < buckets:
             raise ValueError(f"file {file.path} is in bucket {file.bucket}; allowed: 0 to {buckets - 1}")
+        if not _is_of(mark, digits, buckets, table_buckets):
+            both = f"{table_buckets or buckets} buckets in a group with {buckets}"
+            raise ValueError(f"file {file.path} has no name of a table with {both}")
+
+
+def _is_of(mark: str, digits: str, buckets: int, table_buckets: int | None) -> bool:
+    """Whether a name tells a bucket of the table which is placed with the group's bucket that it tells."""
+    if table_buckets is None:
+        return not mark
+    bucket = int(digits)
+    return digits == f"{bucket:05d}" and bucket < table_buckets and mark == f"{bucket % buckets:05d}"
 
 
 def _check_count(files: int) -> None:
@@ -408,14 +438,19 @@ def _check_count(files: int) -> None:
 
 
 def bucket_of_file_name(path: str) -> int | None:
-    """The bucket id that Spark reads from a file's name, or None."""
-    digits = _digits_of_file_name(path)
-    return int(digits) if digits else None
+    """The group's bucket that a file's name tells, or None."""
+    mark, digits = _named(path)
+    placed = mark or digits
+    return int(placed) if placed else None
 
 
-def _digits_of_file_name(path: str) -> str:
+def _named(path: str) -> tuple[str, str]:
+    """What a file's name tells: the group's bucket, empty if it is the table's; and the table's, which Spark reads."""
     match = _BUCKET_IN_FILE_NAME.fullmatch(path.rsplit("/", 1)[-1])
-    return match[1] if match else ""
+    if match is None:
+        return "", ""
+    mark = _MARK.fullmatch(match[1])
+    return mark[1] if mark else "", match[2]
 
 
 def manifest_path(sha256: str) -> str:

@@ -117,7 +117,25 @@ GROUP_SPEC_RULES = (
     ),
 )
 
-TABLE_RULES = (name_rule(TABLE_KIND),)
+_SNAPSHOT = "oldSelf.status.snapshot"
+_IS_FILES_BUCKETS = (
+    f"(has(oldSelf.status) && has({_SNAPSHOT}) && has({_SNAPSHOT}.buckets) "
+    f"? self.spec.buckets == {_SNAPSHOT}.buckets "
+    f": has(oldSelf.status) && has({_SNAPSHOT}) && has(oldSelf.status.buckets) "
+    "? self.spec.buckets == oldSelf.status.buckets : !has(oldSelf.spec.buckets))"
+)
+"""Whether the spec has the buckets of the committed files. A rebucketing commits them, and then sets the spec."""
+
+TABLE_RULES = (
+    name_rule(TABLE_KIND),
+    Rule(
+        "`buckets` stays as it is once it is set, or becomes that of files which `colocation rebucket` has written.",
+        "!has(self.spec.buckets) || has(oldSelf.spec.buckets) && self.spec.buckets == oldSelf.spec.buckets "
+        f"|| {_IS_FILES_BUCKETS}",
+        "'buckets cannot become %d: files have another number; to change it, run colocation rebucket, or make a new "
+        "table'.format([self.spec.buckets])",
+    ),
+)
 
 
 def _names_columns(field: str) -> Rule:
@@ -200,12 +218,6 @@ TABLE_SPEC_RULES = (
         "self.bucketedBy == oldSelf.bucketedBy",
         "'bucketedBy cannot change from [' + oldSelf.bucketedBy.join(', ') + '] to [' + self.bucketedBy.join(', ') "
         "+ ']: files are bucketed by it; make a new table'",
-    ),
-    Rule(
-        "`buckets` stays as it is once it is set; it may be left out again, which means: as many as the group has.",
-        "!has(oldSelf.buckets) || !has(self.buckets) || self.buckets == oldSelf.buckets",
-        "'buckets cannot change from %d to %d: files are bucketed by it; make a new table'"
-        ".format([oldSelf.buckets, self.buckets])",
     ),
 )
 

@@ -3,13 +3,23 @@
 from .configuration import configure, jar_path, spark_conf
 from .explaining import ReadMetrics, count_exchanges, explain, explain_json, read_metrics
 from .write.loading import LoadResult, load
-from .write.maintenance import CompactionResult, DropResult, RollBackResult, compact, drop_partitions, roll_back
+from .write.maintenance import (
+    CompactionResult,
+    DropResult,
+    RebucketResult,
+    RollBackResult,
+    compact,
+    drop_partitions,
+    rebucket,
+    roll_back,
+)
 
 __all__ = [
     "CompactionResult",
     "DropResult",
     "LoadResult",
     "ReadMetrics",
+    "RebucketResult",
     "RollBackResult",
     "compact",
     "configure",
@@ -20,6 +30,7 @@ __all__ = [
     "jar_path",
     "load",
     "read_metrics",
+    "rebucket",
     "roll_back",
     "spark_conf",
 ]

@@ -70,6 +70,7 @@ def schema_of(manifest: TableManifest) -> RecycledSchema:
         partitioned_by=manifest.partitioned_by,
         sorted_by=manifest.sorted_by,
         buckets=manifest.buckets,
+        table_buckets=manifest.table_buckets,
     )
 
 

@@ -51,6 +51,7 @@ class _Wanted:
     format_version: Annotated[Count, Field(alias="formatVersion")]
     buckets: StrictInt
     files: list[WantedFile] | None = None
+    table_buckets: Annotated[StrictInt | None, Field(alias="tableBuckets")] = None
 
 
 _WANTED: TypeAdapter[_Wanted] = TypeAdapter(_Wanted)
@@ -249,5 +250,5 @@ def _decoded(descriptor: int, length: int, sha256: str, bucket: int | None = Non
     files = files_of_frames(parts, sha256, _FILES) if parts.is_framed else wanted.files
     if files is None:
         raise ValueError(f"manifest {sha256} has no list of files")
-    check_files(files, wanted.buckets)
+    check_files(files, wanted.buckets, wanted.table_buckets)
     return {file.path: file for file in files}

@@ -72,6 +72,15 @@ class DropPartitionsRequest(CompactRequest):
     """``colocation drop-partitions``: drop partitions with all their rows."""
 
 
+class RebucketRequest(TableRequest):
+    """``colocation rebucket``: write the rows again for another number of buckets."""
+
+    buckets: int
+
+    def arguments(self, namespace: str) -> list[str]:
+        return [*super().arguments(namespace), "--buckets", str(self.buckets)]
+
+
 class RollBackRequest(TableRequest):
     """``colocation roll-back``: make the rows of an older snapshot the table's again."""
 
@@ -133,6 +142,7 @@ PROGRAMS: Mapping[type[TableRequest], Program] = {
     LoadRequest: Program("load.py", "load"),
     CompactRequest: Program("compact.py", "compact"),
     DropPartitionsRequest: Program("drop_partitions.py", "drop-partitions", most_executors=1),  # its driver does it all
+    RebucketRequest: Program("rebucket.py", "rebucket"),
     RollBackRequest: Program("roll_back.py", "roll-back", most_executors=1),
 }
 

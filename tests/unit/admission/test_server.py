@@ -63,9 +63,9 @@ async def test_a_good_object_is_allowed(ask: Ask) -> None:
 
 async def test_a_refusal_has_reason_and_message(ask: Ask) -> None:
     """kubectl prints both."""
-    response = await ask(VALIDATE_PATH, question(creation(table("new", buckets=4))))
+    response = await ask(VALIDATE_PATH, question(creation(table("new", buckets=3))))
     assert (response["allowed"], response["status"]["reason"]) == (False, "SchemaMismatch")
-    assert "4 should be 2" in response["status"]["message"]
+    assert "3 should be 2" in response["status"]["message"]
     assert response["status"]["code"] == 422
 
 

@@ -14,7 +14,7 @@ COLUMNS = table()["spec"]["columns"]
 LOADED = {"snapshot": SNAPSHOT, "columns": COLUMNS}
 
 REFUSED = [
-    pytest.param(table("new", buckets=4), Reason.SCHEMA_MISMATCH, "same bucket num: 4 should be 2", id="buckets"),
+    pytest.param(table("new", buckets=3), Reason.SCHEMA_MISMATCH, "same bucket num: 3 should be 2", id="buckets"),
     pytest.param(table("new", bucketedBy=["k", "day"]), Reason.SCHEMA_MISMATCH, "size must be same: 2 should be 1",
                  id="number of columns"),
     pytest.param(table("new", bucketedBy=["day"]), Reason.SCHEMA_MISMATCH, "date should be bigint", id="type"),

@@ -16,12 +16,16 @@ def table(*types: str, buckets: int | None = None, replicas: int | None = None) 
     )
 
 
+MULTIPLE = "Colocate tables must have same bucket num"
+
+
 @pytest.mark.parametrize(
     "fitting",
     [
         pytest.param(table("bigint", "string"), id="same types"),
         pytest.param(table("LONG", "varchar(20)"), id="other spellings; varchar is string"),
         pytest.param(table("bigint", "string", buckets=8, replicas=3), id="same numbers"),
+        pytest.param(table("bigint", "string", buckets=32), id="a multiple of the group's buckets"),
     ],
 )
 def test_fitting_tables(fitting: ColocatedTableSpec) -> None:
@@ -32,7 +36,8 @@ def test_fitting_tables(fitting: ColocatedTableSpec) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (table("int", buckets=10, replicas=1), "Colocate tables must have same bucket num: 10 should be 8"),
+        (table("int", buckets=10, replicas=1), f"{MULTIPLE}: 10 should be 8 or a multiple of it"),
+        (table("int", buckets=4, replicas=1), f"{MULTIPLE}: 4 should be 8 or a multiple of it"),
         (table("int", replicas=1), "Colocate tables distribution columns size must be same: 1 should be 2"),
         (
             table("bigint", "binary", replicas=1),
@@ -44,7 +49,7 @@ def test_fitting_tables(fitting: ColocatedTableSpec) -> None:
             "Colocate tables distribution columns must have the same data type: string should be bigint (column k0)",
         ),
     ],
-    ids=["buckets", "number of columns", "type", "replicas", "order of columns"],
+    ids=["buckets", "part of the buckets", "number of columns", "type", "replicas", "order of columns"],
 )
 def test_first_difference_is_reported(given: ColocatedTableSpec, message: str) -> None:
     """Bucket count, number of columns, types in order, replicas: with both values and the group's name."""

@@ -5,9 +5,16 @@ import datetime
 import pytest
 
 from colocation.model.driver_output import token_digest
-from colocation.spark.jobs import compact, drop_partitions, load, roll_back, sql
+from colocation.spark.jobs import compact, drop_partitions, load, rebucket, roll_back, sql
 from colocation.spark.jobs.program import print_result
-from colocation.submit.programs import CompactRequest, DropPartitionsRequest, LoadRequest, RollBackRequest, SqlRequest
+from colocation.submit.programs import (
+    CompactRequest,
+    DropPartitionsRequest,
+    LoadRequest,
+    RebucketRequest,
+    RollBackRequest,
+    SqlRequest,
+)
 from colocation.submit.run import find_result
 
 
@@ -76,6 +83,12 @@ def test_a_roll_back_names_its_snapshot() -> None:
     """The command and the program agree."""
     options = roll_back.parse(RollBackRequest(table="orders", snapshot_id=3).arguments("shop"))
     assert (options.table, options.namespace, options.snapshot_id) == ("orders", "shop", 3)
+
+
+def test_a_rebucketing_names_its_number() -> None:
+    """The command and the program agree."""
+    options = rebucket.parse(RebucketRequest(table="orders", buckets=32).arguments("shop"))
+    assert (options.table, options.namespace, options.buckets) == ("orders", "shop", 32)
 
 
 def test_a_drop_without_a_partition_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from colocation.submit.programs import (
     CompactRequest,
     DropPartitionsRequest,
     LoadRequest,
+    RebucketRequest,
     RollBackRequest,
     SqlRequest,
     TableRequest,
@@ -48,6 +49,7 @@ def test_a_load_runs_the_images_program() -> None:
         pytest.param(LoadRequest, "load.py", "load-orders-", 7, id="load"),
         pytest.param(CompactRequest, "compact.py", "compact-orders-", 7, id="compact"),
         pytest.param(DropPartitionsRequest, "drop_partitions.py", "drop-partitions-orders-", 1, id="drop partitions"),
+        pytest.param(partial(RebucketRequest, buckets=16), "rebucket.py", "rebucket-orders-", 7, id="rebucket"),
         pytest.param(partial(RollBackRequest, snapshot_id=3), "roll_back.py", "roll-back-orders-", 1, id="roll back"),
     ],
 )

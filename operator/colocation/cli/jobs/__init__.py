@@ -1,1 +1,1 @@
-"""Commands that run a Spark application in the cluster: submit, load, compact, drop-partitions, roll-back, sql."""
+"""Commands that run Spark in the cluster: submit, load, compact, drop-partitions, rebucket, roll-back, sql."""

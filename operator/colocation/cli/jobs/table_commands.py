@@ -1,4 +1,4 @@
-"""``load``, ``compact``, ``drop-partitions``, ``roll-back``: each runs a Spark program of ours on one table.
+"""``load``, ``compact``, ``drop-partitions``, ``rebucket``, ``roll-back``: each runs a Spark program on one table.
 
 All of them run in the cluster, also where the commit is one small file on each node: only pods there reach the agents.
 """
@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import click
 
+from ...model.base import MAX_BUCKETS
 from ...model.names import group_reference, private_group_name
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
@@ -17,6 +18,7 @@ from ...submit.programs import (
     DropPartitionsRequest,
     LoadMode,
     LoadRequest,
+    RebucketRequest,
     RollBackRequest,
     TableRequest,
     table_application,
@@ -254,6 +256,40 @@ def describe_drop(table: str, result: Mapping[str, Any]) -> str:
         f"{counted(result['rows'], 'row')}, {counted(result['files'], 'file')}; "
         f"snapshot {result['snapshot_id']}"
     )
+
+
+@click.command()
+@click.argument("table", shell_complete=complete_table)
+@click.option("--buckets", type=click.IntRange(1, MAX_BUCKETS), required=True, metavar="NUMBER",
+              help="The number of the table's group, or a multiple of it.")  # fmt: skip
+@job_options
+@run_options
+@cluster_options
+@output_option
+def rebucket(
+    table: str, buckets: int, job: JobOptions, options: RunOptions, target: Target, output: Format
+) -> None:
+    """Give TABLE another number of buckets.
+
+    All its rows are written again, in one commit. More buckets let more tasks scan the table at once. Rows and readers
+    are undisturbed, and the other tables of the group keep their numbers. Rows that are loaded meanwhile make it begin
+    again, three times at most.
+    """
+    wanted = RebucketRequest(table=table, buckets=buckets)
+    TableJob(job, options, target, output).run(wanted, describe_rebucketing)
+
+
+def describe_rebucketing(table: str, result: Mapping[str, Any]) -> str:
+    """What a rebucketing committed, for people. ``result`` is that of the image's ``rebucket.py``."""
+    if result["buckets_before"] == result["buckets"]:
+        present = counted(result["buckets"], "bucket")
+        return f"nothing to do in {table}: it already has {present}; snapshot {result['snapshot_id']}"
+    text = (
+        f"rebucketed {table}: {counted(result['buckets_before'], 'bucket')} became {result['buckets']}, "
+        f"{counted(result['rows'], 'row')} in {counted(result['files_after'], 'file')}, {size(result['bytes'])} per "
+        f"replica; snapshot {result['snapshot_id']}"
+    )
+    return with_missing(text, result)
 
 
 @click.command("roll-back")

@@ -133,6 +133,31 @@ class RollBackResult:
     snapshot_id: int
 
 
+@dataclass(frozen=True)
+class RebucketResult:
+    """What a rebucketing committed; no files when the table had the number already.
+
+    Attributes:
+        buckets_before: of the table.
+        buckets: of the table now.
+        files_before: that were read.
+        files_after: new files.
+        rows: in those files.
+        bytes: of the new files, one replica.
+        snapshot_id: the table's newest snapshot.
+        replicas_missing: copies of new files that the operator has yet to make.
+    """
+
+    buckets_before: int
+    buckets: int
+    files_before: int
+    files_after: int
+    rows: int
+    bytes: int
+    snapshot_id: int
+    replicas_missing: int
+
+
 def compact(
     spark: "SparkSession",
     table: str,
@@ -186,6 +211,28 @@ def drop_partitions(
     if not partitions:
         raise ValueError("no partition is given; to drop all rows, load none with mode overwrite")
     return DropResult(**_call(spark, catalog, "drop_partitions", table, namespace, _partitions(partitions)))
+
+
+def rebucket(
+    spark: "SparkSession", table: str, buckets: int, namespace: str | None = None, catalog: str = CATALOG
+) -> RebucketResult:
+    """Write all rows of a table again for another number of buckets. Readers see the same rows all the time.
+
+    It is one commit, and can be repeated: when the table has the number already, nothing is written. Rows that are
+    committed meanwhile make it begin again, three times at most.
+
+    Args:
+        spark: a session with ``spark_conf()``'s configuration.
+        table: the ColocatedTable's name.
+        buckets: the number of its group, or a multiple of it.
+        namespace: default: ``spark.colocation.namespace``.
+        catalog: the session's ColocationCatalog.
+
+    Raises:
+        PySparkException: as for ``load``; the number is no multiple of the group's; rows were committed meanwhile each
+            time (``LoadConflict``): nothing was changed.
+    """
+    return RebucketResult(**_call(spark, catalog, "rebucket", table, namespace, f"buckets => {int(buckets)}"))
 
 
 def roll_back(

@@ -28,6 +28,11 @@ COMPACTED = {
 }  # fmt: skip
 DROPPED = {"partitions": 1, "files": 3, "rows": 20, "snapshot_id": 4}
 BACK = {"rows": 20, "snapshot_id": 5}
+REBUCKETED = {
+    "buckets_before": 8, "buckets": 16, "files_before": 9, "files_after": 16, "rows": 20, "bytes": 99, "snapshot_id": 4,
+    "replicas_missing": 0,
+}  # fmt: skip
+ALREADY = {**REBUCKETED, "buckets_before": 16, "files_before": 0, "files_after": 0, "rows": 0, "bytes": 0}
 NOTHING = {**COMPACTED, **DROPPED, "partitions": 0, "files_before": 0}
 Kubeflow = Callable[..., FakeApplications]
 
@@ -191,7 +196,7 @@ UNREAD = "succeeded; its result could not be read: the log of its driver "
     "command",
     [
         ["load", "orders", "--from", "x"], ["compact", "orders"], ["drop-partitions", "orders", "--partition", "k=1"],
-        ["roll-back", "orders", "--to", "3"],
+        ["rebucket", "orders", "--buckets", "16"], ["roll-back", "orders", "--to", "3"],
     ],
 )  # fmt: skip
 def test_a_change_without_a_readable_log_has_been_made(
@@ -349,6 +354,8 @@ def test_load_from_a_source_without_a_path(run: Run, cluster: FakeCluster, kubef
         (["compact", "orders"], "NOTHING", "nothing to compact in orders"),
         (["drop-partitions", "orders", "--partition", "dt=1"], "DROPPED", "dropped 1 partition of orders: 20 rows"),
         (["drop-partitions", "orders", "--partition", "dt=2"], "NOTHING", "nothing to drop in orders"),
+        (["rebucket", "orders", "--buckets", "16"], "REBUCKETED", "rebucketed orders: 8 buckets became 16, 20 rows in"),
+        (["rebucket", "orders", "--buckets", "16"], "ALREADY", "nothing to do in orders: it already has 16 buckets"),
         (["roll-back", "orders", "--to", "3"], "BACK", "rolled orders back: it holds 20 rows; snapshot 5"),
     ],
 )
@@ -356,7 +363,8 @@ def test_what_was_done_to_files(
     command: list[str], result: str, words: str, run: Run, cluster: FakeCluster, kubeflow: Kubeflow
 ) -> None:
     """One line for people, then the driver's result."""
-    kubeflow(result={"COMPACTED": COMPACTED, "DROPPED": DROPPED, "NOTHING": NOTHING, "BACK": BACK}[result])
+    results = {"COMPACTED": COMPACTED, "REBUCKETED": REBUCKETED, "ALREADY": ALREADY}
+    kubeflow(result={**results, "DROPPED": DROPPED, "NOTHING": NOTHING, "BACK": BACK}[result])
     done = run(*command)
     assert done.exit_code == 0
     assert done.stdout.startswith(words)
@@ -385,7 +393,7 @@ def group_elsewhere(cluster: FakeCluster) -> dict[str, Any]:
     [
         ["submit", "-f", "-"], ["sql", "select 1"], ["sql", "select 1", "--group", "accounts/sales"],
         ["load", "orders", "--from", "x"], ["compact", "orders"], ["drop-partitions", "orders", "--partition", "k=1"],
-        ["roll-back", "orders", "--to", "3"],
+        ["rebucket", "orders", "--buckets", "16"], ["roll-back", "orders", "--to", "3"],
     ],
 )  # fmt: skip
 def test_a_group_that_does_not_allow_the_namespace_places_nothing(

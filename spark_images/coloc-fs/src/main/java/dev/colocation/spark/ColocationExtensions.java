@@ -14,6 +14,7 @@ import dev.colocation.spark.catalog.RowChanges;
 import dev.colocation.spark.catalog.ReadAsFiles.StreamAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
+import dev.colocation.spark.plan.CommonBuckets;
 import dev.colocation.spark.plan.FractionKeys;
 import dev.colocation.spark.plan.InPlaceWrites;
 import dev.colocation.spark.plan.LocateExecutors;
@@ -34,9 +35,10 @@ import scala.runtime.BoxedUnit;
  * Adds the rules for colocated tables to a session ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link ChangesAsFiles}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
  * MissingColumns}, {@link ReadAsFiles}, {@link FilePerTask} and {@link CheckedTexts} when a query is analyzed, {@link StreamAsFiles},
- * {@link NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows}
- * when it is optimized, {@link FractionKeys} when it is planned, {@link LocateExecutors}, {@link TrustSortedFiles} and {@link SplitBuckets} when
- * its plan is to be executed. On an unknown Spark, each leaves plans as they are.
+ * {@link NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions}, {@link DistributeRows}
+ * and {@link CommonBuckets} when it is optimized, {@link FractionKeys} and {@link CommonBuckets.Scans} when it is planned, {@link
+ * LocateExecutors}, {@link TrustSortedFiles} and {@link SplitBuckets} when its plan is to be executed. On an unknown Spark, each leaves
+ * plans as they are.
  *
  * <p>The last three are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per
  * stage) and without it, after Spark has settled distributions and sorts and before it generates code.
@@ -66,7 +68,9 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionConditions()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new DistributeRows()));
+    UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new CommonBuckets()));
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new FractionKeys()));
+    UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new CommonBuckets.Scans()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new LocateExecutors(session.sparkContext()))));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SettledKeys())));
     UnknownSpark.orNothing(() -> extensions.injectQueryStagePrepRule(session -> new InPlaceWrites()));

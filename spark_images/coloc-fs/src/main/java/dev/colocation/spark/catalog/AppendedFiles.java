@@ -74,7 +74,7 @@ final class AppendedFiles {
     while (next.isPresent()) {
       Snapshot snapshot = next.get();
       Optional<SortedMap<String, Long>> appended =
-          Change.Rewrite.made(snapshot) ? Optional.empty() : appended(before(taken.end), manifests.files(snapshot));
+          Change.areRewritten(snapshot) ? Optional.empty() : appended(before(taken.end), manifests.files(snapshot));
       if (appended.isEmpty()) {
         if (!taken.paths.isEmpty()) {
           return taken.batch();
@@ -152,7 +152,7 @@ final class AppendedFiles {
   }
 
   private void requireSkipped(Snapshot snapshot) {
-    if (!skipsChanges && !Change.Rewrite.made(snapshot)) {
+    if (!skipsChanges && !Change.areRewritten(snapshot)) {
       throw new ColocationException("NotAnAppend: snapshot " + snapshot.id() + " of table " + table + " ("
           + (snapshot.operation().isEmpty() ? "by an unknown operation" : snapshot.operation())
           + ") removed rows that were there before; streams give appended rows only. Option " + StreamOptions.SKIP_CHANGES

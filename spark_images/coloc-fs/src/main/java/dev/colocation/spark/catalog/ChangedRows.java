@@ -197,7 +197,7 @@ final class ChangedRows {
       Manifest manifest = TableLoader.manifest(LoadedTable.location(object, Optional.of(holder)), end.fileSystem());
       requireColumns(end, manifest, holder, request);
       padded.entrySet().retainAll(manifest.padded().entrySet());
-      boolean isSame = manifest.buckets() == end.shape().buckets() && manifest.bucketedBy().equals(end.layout().bucketedBy())
+      boolean isSame = manifest.buckets().equals(end.shape().buckets()) && manifest.bucketedBy().equals(end.layout().bucketedBy())
           && manifest.sortedBy().equals(end.layout().sortedBy());
       table = isSame ? table : table.unbucketed("snapshot " + holder.id() + " has other buckets, or another order of rows");
     }

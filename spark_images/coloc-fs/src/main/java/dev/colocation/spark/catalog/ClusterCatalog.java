@@ -354,7 +354,19 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public UnboundProcedure loadProcedure(Identifier identifier) {
-    return new Procedures(name, this::namespaceOfProcedures, this::newest).find(identifier);
+    return new Procedures(name, this::namespaceOfProcedures, new TablesOfProcedures()).find(identifier);
+  }
+
+  private final class TablesOfProcedures implements Procedures.Tables {
+    @Override
+    public ColocationTable newest(Identifier identifier) throws NoSuchTableException {
+      return ClusterCatalog.this.newest(identifier);
+    }
+
+    @Override
+    public TableWriter writer() {
+      return ClusterCatalog.this.writer();
+    }
   }
 
   private String[] namespaceOfProcedures() {

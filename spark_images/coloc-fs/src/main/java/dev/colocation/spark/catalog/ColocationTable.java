@@ -117,8 +117,8 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     // As it was declared: Spark compares it with bucketBy and sortBy of a write that adds rows.
     boolean isSortDeclared = TableProperty.givenBy(table.object().spec()).containsKey(TableProperty.SORTED_BY.key());
     NamedReference[] key = references(layout.bucketedBy());
-    transforms.add(isSortDeclared ? LogicalExpressions.bucket(table.shape().buckets(), key, references(layout.sortedBy()))
-        : LogicalExpressions.bucket(table.shape().buckets(), key));
+    transforms.add(isSortDeclared ? LogicalExpressions.bucket(table.shape().buckets().ofTable(), key, references(layout.sortedBy()))
+        : LogicalExpressions.bucket(table.shape().buckets().ofTable(), key));
     return transforms.toArray(Transform[]::new);
   }
 
@@ -135,7 +135,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     shown.put(TableCatalog.PROP_PROVIDER, "parquet");
     shown.put(TableCatalog.PROP_LOCATION, table.location());
     shown.put("colocate_with", object.colocateWith());
-    shown.put("buckets", String.valueOf(table.shape().buckets()));
+    shown.put("buckets", String.valueOf(table.shape().buckets().ofTable()));
     shown.put("colocate", String.valueOf(table.decision().bucketed()));
     shown.put("snapshot", table.snapshot().map(snapshot -> String.valueOf(snapshot.id())).orElse("0"));
     table.group().ifPresent(group -> {
@@ -163,7 +163,8 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new TableWriteBuilder(target(), info, layout(), () -> wholePartitionsOnly(
+    Optional<Integer> planned = table.placing().filter(group -> !group.object().buckets().isEmpty()).map(group -> plannedBuckets());
+    return new TableWriteBuilder(target(), info, layout(), planned, () -> wholePartitionsOnly(
         "REPLACE WHERE (overwrite by a condition)", "equalities of its partition columns (%s), IN, IS NULL, AND and OR",
         "To replace other rows"));
   }
@@ -187,8 +188,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   @Override
   public int plannedBuckets() {
-    return table.placing().map(group -> group.object().buckets().size()).filter(count -> count > 0)
-        .orElse(table.shape().buckets());
+    return table.shape().buckets().ofTable();
   }
 
   @Override
@@ -264,7 +264,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   private void truncate(Optional<CommitKey> key) {
     Transaction transaction = target().begin();
-    NewFiles nothing = new NewFiles(Mode.OVERWRITE, List.of(), transaction.destination().buckets().size());
+    NewFiles nothing = new NewFiles(Mode.OVERWRITE, List.of(), transaction.destination().madeFor());
     transaction.commit(name(), nothing, List.of(), key);
   }
 

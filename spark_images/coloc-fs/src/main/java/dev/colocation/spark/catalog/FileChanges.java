@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.catalog.AppendedFiles.Manifests;
 import dev.colocation.spark.catalog.ChangesRequest.Deduplication;
 import dev.colocation.spark.cluster.Snapshot;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.RowChange;
 import java.util.ArrayList;
@@ -14,8 +15,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
-import org.apache.spark.sql.execution.datasources.BucketingUtils;
-import scala.Option;
 
 /**
  * Finds the files by which commits changed rows. Pure except for reading manifests, which never change.
@@ -78,7 +77,7 @@ final class FileChanges {
     SortedMap<String, Long> before = holder.map(manifests::files).orElseGet(TreeMap::new);
     for (Snapshot commit : commits) {
       SortedMap<String, Long> after = manifests.files(commit);
-      if (!Change.Rewrite.made(commit)) {
+      if (!Change.areRewritten(commit)) {
         SortedMap<String, Long> removed = without(before, after);
         SortedMap<String, Long> added = without(after, before);
         boolean isUpdate = computesUpdates && commit.operation().equals(RowChange.Kind.UPDATE.label());
@@ -153,11 +152,9 @@ final class FileChanges {
     return found;
   }
 
-  /** A file's partition and bucket. */
+  /** A file's partition and bucket of the group: the table's number of buckets may change. */
   private static String tablet(String path) {
-    int name = path.lastIndexOf('/') + 1;
-    Option<Object> bucket = BucketingUtils.getBucketId(path.substring(name));
-    return path.substring(0, name) + (bucket.isEmpty() ? "" : bucket.get());
+    return path.substring(0, path.lastIndexOf('/') + 1) + Buckets.placeOf(path);
   }
 
   private static SortedMap<String, Long> without(SortedMap<String, Long> files, SortedMap<String, Long> others) {

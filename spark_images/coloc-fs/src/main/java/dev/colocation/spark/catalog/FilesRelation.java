@@ -320,7 +320,8 @@ final class FilesRelation {
       return Option.empty();
     }
     return Option.apply(new BucketSpec(
-        table.shape().buckets(), sequence(layout.storedNames(layout.bucketedBy())), sequence(layout.storedNames(layout.sortedInFiles()))));
+        table.shape().buckets().ofTable(), sequence(layout.storedNames(layout.bucketedBy())),
+        sequence(layout.storedNames(layout.sortedInFiles()))));
   }
 
   static <T> Seq<T> sequence(List<T> list) {

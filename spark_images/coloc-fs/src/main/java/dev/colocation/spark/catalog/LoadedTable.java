@@ -10,9 +10,11 @@ import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.explain.KnownTable;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
+import dev.colocation.spark.plan.CommonBuckets;
 import dev.colocation.spark.plan.FractionKeys;
 import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.write.ReadSnapshot;
@@ -64,7 +66,7 @@ record LoadedTable(
    *
    * @param padded CHAR columns, by their names in files, all values of which are padded to this length
    */
-  record Shape(TableLayout layout, int buckets, Map<String, Integer> padded) {
+  record Shape(TableLayout layout, Buckets buckets, Map<String, Integer> padded) {
     /** Why rows may not be in the buckets of their keys' values; empty when they are. */
     String unpaddedKeys() {
       Map<String, Integer> unpadded = TypeNames.charLengths(layout.columns());
@@ -156,6 +158,7 @@ record LoadedTable(
     Map<String, String> options = new TreeMap<>(fileSystem);
     options.put(KnownTable.OPTION, known.asOption());
     options.put(ReadSnapshot.OPTION, read().asOption());
+    group.ifPresent(found -> options.put(CommonBuckets.GROUP, found.object().key().toString()));
     options.put(PaddedInFiles.OPTION, JSON.valueToTree(shape.padded()).toString());
     NEVER_SKIP.forEach(option -> options.put(option, "false"));
     if (layout().columns().stream().anyMatch(column -> Types.parse(column.type()).existsRecursively(FractionKeys::isFraction))) {

@@ -52,9 +52,10 @@ final class Procedures {
   private static final String COMPACT = "compact";
   private static final String DROP_PARTITIONS = "drop_partitions";
   private static final String EXPLAIN = "explain";
+  private static final String REBUCKET = "rebucket";
   private static final String ROLL_BACK = "roll_back";
   private static final String WRITE_RESULT = "write_result";
-  private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, EXPLAIN, ROLL_BACK, WRITE_RESULT);
+  private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, EXPLAIN, REBUCKET, ROLL_BACK, WRITE_RESULT);
 
   private static final String ROWS = "rows";
   private static final String JSON = "json";
@@ -67,9 +68,11 @@ final class Procedures {
   private final Supplier<String[]> currentNamespace;
   private final Tables tables;
 
-  /** Finds tables at their newest snapshot. */
+  /** Finds tables at their newest snapshot, and changes their definitions. */
   interface Tables {
     ColocationTable newest(Identifier identifier) throws NoSuchTableException;
+
+    TableWriter writer();
   }
 
   Procedures(String catalog, Supplier<String[]> currentNamespace, Tables tables) {
@@ -100,6 +103,9 @@ final class Procedures {
           List.of(ProcedureParameter.in("statement", DataTypes.StringType).build(),
               ProcedureParameter.in("format", DataTypes.StringType).defaultValue("'rows'").build()),
           Procedures::explain);
+      case REBUCKET -> new TableProcedure(
+          name, "writes all rows again for another number of buckets, a multiple of the group's",
+          List.of(table(), ProcedureParameter.in("buckets", DataTypes.IntegerType).build()), this::rebucket);
       case ROLL_BACK -> new TableProcedure(
           name, "makes the rows of an older snapshot the table's again",
           List.of(table(), ProcedureParameter.in("snapshot_id", DataTypes.LongType).build()), this::rollBack);
@@ -147,6 +153,18 @@ final class Procedures {
     CommitResult done =
         transaction.commit(table.name(), new DropPartitions(partitions), List.of(), Optional.empty());
     return dropped(done.removed(), done.snapshotId());
+  }
+
+  /** To the present number is no error, so that it can be repeated. */
+  private TableProcedure.Result rebucket(InternalRow input) throws Exception {
+    if (input.isNullAt(1)) {
+      throw new ColocationException("buckets is NULL; give a number").unchecked();
+    }
+    TableRebucketing.Result done = TableRebucketing.run(() -> table(input), input.getInt(1), tables.writer());
+    StructType schema = counts(
+        "buckets_before", "buckets", "files_before", "files_after", "rows", "bytes", "snapshot_id", "replicas_missing");
+    return new TableProcedure.Result(schema, (long) done.bucketsBefore(), (long) done.buckets(), done.filesBefore(),
+        done.filesAfter(), done.rows(), done.bytes(), done.snapshotId(), (long) done.replicasMissing());
   }
 
   /** To the present snapshot is no error, so that it can be repeated. */

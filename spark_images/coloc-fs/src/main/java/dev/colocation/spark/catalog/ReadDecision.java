@@ -281,7 +281,16 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
 
     /** The note for a group that has fewer buckets than the application has cores; empty otherwise. */
     static String fewBuckets(String group, int buckets, int cores) {
-      return buckets >= cores ? "" : "group " + group + " has " + buckets + " buckets, the application " + cores
+      return tooFew("group " + group, buckets, cores);
+    }
+
+    /** The same for a table that has more buckets than its group. */
+    static String fewBucketsOfTable(String table, int buckets, int cores) {
+      return tooFew("table " + table, buckets, cores);
+    }
+
+    private static String tooFew(String what, int buckets, int cores) {
+      return buckets >= cores ? "" : what + " has " + buckets + " buckets, the application " + cores
           + " cores: only large files that are sorted by the bucket key are read by more than " + buckets + " tasks";
     }
   }

@@ -8,6 +8,7 @@ import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.explain.ExplainedRowChange;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.DistributeRows;
@@ -268,7 +269,7 @@ final class RowChangeRun {
   /** The snapshot of a statement that changes no row, but has a key: if it is repeated later, it must change none, either. */
   private long committedUnchanged(Transaction transaction, Optional<CommitKey> key, ReadTablets read) {
     Transaction begun = transaction.startedOn(snapshotId(), table.manifest());
-    RowChange nothing = new RowChange(kind, Set.of(), List.of(), begun.destination().buckets().size(), read, RowCounts.NONE);
+    RowChange nothing = new RowChange(kind, Set.of(), List.of(), begun.destination().madeFor(), read, RowCounts.NONE);
     return begun.commit(target.name(), nothing, List.of(), key).snapshotId();
   }
 
@@ -326,7 +327,7 @@ final class RowChangeRun {
     }
 
     @Override
-    public Change change(List<DataFile> written, int buckets) {
+    public Change change(List<DataFile> written, Buckets buckets) {
       long left = files.stream().mapToLong(DataFile::rows).sum() - touched.deleted();
       long inserted = written.stream().mapToLong(DataFile::rows).sum() - left;
       if (inserted < 0 || inserted > 0 && !inserts) {

@@ -118,8 +118,7 @@ final class StagedColocationTable extends ColocationTable implements StagedTable
 
   private void commit(Transaction begun, Mode mode) {
     List<DataFile> files = sent.stream().map(SentFile::file).toList();
-    int buckets = begun.destination().buckets().size();
-    begun.commit(name(), new NewFiles(mode, files, buckets), sent, key);
+    begun.commit(name(), new NewFiles(mode, files, begun.destination().madeFor()), sent, key);
   }
 
   /** None. Spark 4.3 has no default for it, Spark 4.0 no such method. */

@@ -41,10 +41,15 @@ final class TableCompaction {
     if (crowded.isEmpty()) {
       return Compaction.Result.nothing(loaded.snapshot().get().id());
     }
-    SparkSession session = ReplacingWrite.newSession(SparkSession.active());
-    // Texts that exceed their varchar(n) stay as they are: they were loaded before lengths were checked.
-    session.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
+    SparkSession session = newSession();
     return result(crowded, ReplacingWrite.run(session, rows(session, loaded, rule, crowded), loaded, crowded));
+  }
+
+  /** A session for rows that are written again. Texts that exceed their varchar(n) stay: they were loaded before lengths were checked. */
+  static SparkSession newSession() {
+    SparkSession session = ReplacingWrite.newSession(SparkSession.active());
+    session.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
+    return session;
   }
 
   /**
@@ -53,7 +58,7 @@ final class TableCompaction {
    */
   private static LogicalPlan rows(SparkSession session, LoadedTable table, Compaction.Rule rule, Compaction crowded) {
     long mostBytes = MergeMemory.mostBytes(session.sparkContext().getConf());
-    return ReplacingWrite.together(crowded.parts(parts(session, table.shape().buckets())).stream()
+    return ReplacingWrite.together(crowded.parts(parts(session, table.shape().buckets().ofTable())).stream()
         .flatMap(part -> part.tablets().stream().collect(Collectors.groupingBy(
             files -> MergeMemory.fits(
                 rule.sorted().chains(files), file -> MergeMemory.heldBytes(file.bytes(), file.keys()), mostBytes),

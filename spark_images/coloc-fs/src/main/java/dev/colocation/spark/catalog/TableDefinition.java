@@ -193,7 +193,7 @@ final class TableDefinition {
       if (!layout.sortedBy().equals(layout.bucketedBy())) {
         text.append(" SORTED BY ").append(names(layout.sortedBy()));
       }
-      text.append(" INTO ").append(table.shape().buckets()).append(" BUCKETS\n");
+      text.append(" INTO ").append(table.shape().buckets().ofTable()).append(" BUCKETS\n");
       Map<String, String> properties = new TreeMap<>(TableProperty.givenBy(object.spec()));
       properties.remove(TableProperty.SORTED_BY.key());
       String comment = properties.remove(TableCatalog.PROP_COMMENT);

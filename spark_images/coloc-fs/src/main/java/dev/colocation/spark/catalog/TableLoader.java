@@ -9,6 +9,7 @@ import dev.colocation.spark.cluster.ColocationGroup;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.TypeNames;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestStore;
@@ -120,7 +121,7 @@ final class TableLoader {
         group.map(found -> inconsistency(shape, found.object())).orElse(""),
         group.map(ClusterView.PlacingGroup::silence).orElse(""),
         group.map(found -> found.agents().keySet()).orElse(Set.of()))
-        .noting(group.map(found -> fewBuckets(found.object(), shape, conf)).orElse(""));
+        .noting(group.map(found -> fewBuckets(object, found.object(), shape, conf)).orElse(""));
     Verdict.of(decision).count();
     String name = catalog + "." + object.shownName();
     if (!decision.bucketed()) {
@@ -134,9 +135,10 @@ final class TableLoader {
     return found.isEmpty() ? shape.unpaddedKeys() : found;
   }
 
-  private static String fewBuckets(ColocationGroup group, LoadedTable.Shape shape, SQLConf conf) {
+  private static String fewBuckets(ColocatedTable object, ColocationGroup group, LoadedTable.Shape shape, SQLConf conf) {
     int cores = Parallelism.configuredCores(key -> conf.getConfString(key, ""));
-    return Parallelism.fewBuckets(group.key().toString(), shape.buckets(), cores);
+    return shape.buckets().areEqual() ? Parallelism.fewBuckets(group.key().toString(), shape.buckets().ofTable(), cores)
+        : Parallelism.fewBucketsOfTable(object.fullName(), shape.buckets().ofTable(), cores);
   }
 
   private static String refusal(ColocatedTable object, ColocationGroup group) {
@@ -151,7 +153,8 @@ final class TableLoader {
   }
 
   private static LoadedTable.Shape emptyShape(ColocatedTable object, Optional<ClusterView.PlacingGroup> placing) {
-    int buckets = placing.map(found -> found.object().bucketCount()).orElse(Math.max(object.buckets(), 1));
+    Buckets buckets = placing.map(found -> object.buckets(found.object().bucketCount()))
+        .orElse(Buckets.asGroup(Math.max(object.buckets(), 1)));
     return new LoadedTable.Shape(object.layout(), buckets, TypeNames.charLengths(object.layout().columns()));
   }
 

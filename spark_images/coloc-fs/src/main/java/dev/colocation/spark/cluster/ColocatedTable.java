@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.CommitKey.CommitRecord;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.Manifest;
 import java.time.Duration;
 import java.time.Instant;
@@ -155,6 +156,16 @@ public final class ColocatedTable {
   /** The number of buckets that the spec gives; 0 = the group's. */
   public int buckets() {
     return spec.path("buckets").asInt();
+  }
+
+  /**
+   * How many buckets new files have: as many as those of the newest snapshot; before the first load, as many as the spec gives.
+   *
+   * @param ofGroup the group's number
+   */
+  public Buckets buckets(int ofGroup) {
+    int given = snapshot().map(Snapshot::buckets).orElse(buckets());
+    return given == 0 ? Buckets.asGroup(ofGroup) : new Buckets(ofGroup, given);
   }
 
   /** Whether writes that leave many small files merge them. */

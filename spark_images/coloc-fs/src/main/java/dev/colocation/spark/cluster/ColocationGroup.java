@@ -3,6 +3,7 @@ package dev.colocation.spark.cluster;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.colocation.spark.fs.Buckets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -98,9 +99,9 @@ public record ColocationGroup(
   }
 
   /** How a table's files differ from the group's schema; empty when they do not. */
-  public String inconsistency(TableLayout layout, int buckets) {
-    if (buckets != bucketCount) {
-      return "the files have " + buckets + " buckets, the group has " + bucketCount;
+  public String inconsistency(TableLayout layout, Buckets buckets) {
+    if (buckets.ofGroup() != bucketCount) {
+      return "the files have " + buckets.ofGroup() + " buckets, the group has " + bucketCount;
     }
     List<String> key = layout.bucketedBy().stream().map(name -> keyType(layout, name)).toList();
     return key.equals(bucketKey) ? ""

@@ -2,6 +2,7 @@ package dev.colocation.spark.cluster;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.fs.ManifestHeader;
 import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
@@ -19,6 +20,8 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
   private static final int MAX_OPERATION_CHARACTERS = 32;
   private static final List<String> COUNTS = List.of("partitions", "files", "rows", "bytes");
+  /** In the status; see {@link #buckets}. */
+  public static final String BUCKETS = "buckets";
 
   /** What is wrong with an object; empty when it is a snapshot. */
   static Optional<String> problem(JsonNode node, String where) {
@@ -39,6 +42,10 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
     if (node.has("operation") && !isOperation(node.path("operation"))) {
       return Optional.of(where + ".operation is " + Json.shown(node.path("operation")) + "; allowed: up to "
           + MAX_OPERATION_CHARACTERS + " characters");
+    }
+    int buckets = node.path(BUCKETS).asInt();
+    if (node.hasNonNull(BUCKETS) && !(node.path(BUCKETS).isInt() && buckets > 0 && buckets <= ManifestHeader.MAX_BUCKETS)) {
+      return Optional.of(where + ".buckets is " + Json.shown(node.path(BUCKETS)) + "; allowed: 1 to " + ManifestHeader.MAX_BUCKETS);
     }
     Stream<String> recorded = ChangeCounts.FIELDS.stream().filter(name -> !node.path(name).isNull());
     return Stream.concat(COUNTS.stream(), recorded)
@@ -65,6 +72,11 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
   /** The change that made it, e.g. append; empty when the status does not record it. */
   public String operation() {
     return Json.text(json.path("operation"));
+  }
+
+  /** How many buckets the table has in it, where that is another number than the group's; else 0. */
+  public int buckets() {
+    return json.path(BUCKETS).asInt();
   }
 
   public long partitions() {

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
 import com.github.luben.zstd.ZstdInputStream;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestHeader;
@@ -21,12 +22,9 @@ import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
  * A committed manifest, see {@code model/table_manifest.py}, as the parent of the next one: it has the original bytes of each
@@ -41,7 +39,6 @@ public final class StoredManifest {
   public static final int MAX_BYTES = 128 << 20;
 
   private static final int BLOCK_BYTES = 1 << 20;
-  private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d+)(?:\\..*)?$");
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final ObjectNode header;
@@ -162,16 +159,10 @@ public final class StoredManifest {
     }
   }
 
-  /**
-   * Refuses a file whose bucket is out of range or is not the one in its name: Spark reads the bucket from the name, and a wrong
-   * one would silently lose rows in joins.
-   */
-  public static void checkBucket(DataFile file, int buckets) throws IOException {
-    Matcher matcher = BUCKET_IN_FILE_NAME.matcher(file.path().substring(file.path().lastIndexOf('/') + 1));
-    boolean isNamed = matcher.matches() && matcher.group(1).equals(String.format(Locale.ROOT, "%05d", file.bucket()));
-    require(isNamed, "file " + file.path() + " is listed in bucket " + file.bucket() + " but its name has another one");
-    require(file.bucket() >= 0 && file.bucket() < buckets,
-        "file " + file.path() + " is in bucket " + file.bucket() + "; allowed: 0 to " + (buckets - 1));
+  /** Refuses a file whose bucket is out of range or is not the one in its name; see {@link Buckets#refusal}. */
+  public static void checkBucket(DataFile file, Buckets buckets) throws IOException {
+    String refusal = buckets.refusal(file.path(), file.bucket());
+    require(refusal.isEmpty(), refusal);
   }
 
   private static void require(boolean isTrue, String otherwise) throws IOException {
@@ -207,8 +198,8 @@ public final class StoredManifest {
     return header.path("parent").asText("");
   }
 
-  public int buckets() {
-    return header.path("buckets").asInt();
+  public Buckets buckets() {
+    return ManifestHeader.buckets(header);
   }
 
   public List<Manifest.Column> columns() {

@@ -40,7 +40,8 @@ final class Obstacles {
 
   /** What qualifies the bucketed reading of the tables; empty when nothing does. */
   String notes() {
-    return known(leaves()).filter(table -> table.bucketed() && !table.reason().isEmpty()).map(KnownTable::reason)
+    return leaves().stream().flatMap(leaf -> leaf.scan().stream())
+        .filter(scan -> scan.known().filter(KnownTable::bucketed).isPresent()).flatMap(Scan::notes)
         .distinct().sorted().collect(Collectors.joining("; "));
   }
 

@@ -41,11 +41,24 @@ record PlanNode(
    *
    * @param columns names of its output columns, by their ids
    * @param known empty for a table that the catalog did not plan
+   * @param coalesced present where a task reads several of its buckets, for a join with a table of fewer
    */
-  record Scan(String location, String table, boolean bucketed, Map<Long, String> columns, Optional<KnownTable> known) {
+  record Scan(
+      String location, String table, boolean bucketed, Map<Long, String> columns, Optional<KnownTable> known,
+      Optional<Coalesced> coalesced) {
+    /** How many buckets a table has, and as how many they are read. */
+    record Coalesced(int buckets, int readAs) {}
+
     /** The table as people name it. */
     String shown() {
       return known.map(KnownTable::name).orElse(table.isEmpty() ? location : table);
+    }
+
+    /** What qualifies that it is read by its buckets. */
+    Stream<String> notes() {
+      return Stream.concat(
+          known.map(KnownTable::reason).filter(reason -> !reason.isEmpty()).stream(),
+          coalesced.map(number -> "the " + number.buckets + " buckets of " + shown() + " are read as " + number.readAs).stream());
     }
   }
 

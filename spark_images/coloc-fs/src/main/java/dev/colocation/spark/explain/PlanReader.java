@@ -5,6 +5,7 @@ import dev.colocation.spark.explain.PlanNode.Grouping;
 import dev.colocation.spark.explain.PlanNode.Join;
 import dev.colocation.spark.explain.PlanNode.Key;
 import dev.colocation.spark.explain.PlanNode.Scan;
+import dev.colocation.spark.explain.PlanNode.Scan.Coalesced;
 import dev.colocation.spark.plan.StandsFor;
 import java.math.BigInteger;
 import java.util.ArrayList;
@@ -139,7 +140,8 @@ final class PlanReader {
     return new Scan(
         list(node.relation().location().rootPaths()).stream().findFirst().map(Path::toString).orElse(""),
         node.tableIdentifier().isDefined() ? node.tableIdentifier().get().unquotedString() : "",
-        node.bucketedScan(), columns, KnownTable.of(node.relation()));
+        node.bucketedScan(), columns, KnownTable.of(node.relation()), java(node.optionalNumCoalescedBuckets())
+            .map(readAs -> new Coalesced(node.relation().bucketSpec().get().numBuckets(), (int) readAs)));
   }
 
   // Joins

@@ -8,14 +8,11 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
- * The files of one bucket in one snapshot, in little memory: sorted paths, and in parallel arrays lengths and keys.
+ * The files of one bucket of the group in one snapshot, in little memory: sorted paths, and in parallel arrays lengths and keys.
  *
- * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
- * in joins silently.
+ * <p>Every file's bucket is checked against its name, see {@link Buckets#refusal}.
  */
 final class BucketFiles {
   /** Receives each file, in the order of paths. */
@@ -24,9 +21,6 @@ final class BucketFiles {
   }
 
   static final BucketFiles NONE = new BucketFiles(0, new String[0], new long[0], new KeyRange[0]);
-
-  /** {@code org.apache.spark.sql.execution.datasources.BucketingUtils.bucketedFileName}. */
-  private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d{1,9})(?:\\..*)?$");
 
   private final int bucket;
   private final String[] paths;
@@ -60,23 +54,6 @@ final class BucketFiles {
 
   private Manifest.File file(int index) {
     return new Manifest.File(bytes[index], bucket, keys[index]);
-  }
-
-  /** The bucket that Spark reads from a file's name; -1 when the name has none. */
-  static int ofName(String path) {
-    String text = textOfName(path);
-    return text.isEmpty() ? -1 : Integer.parseInt(text);
-  }
-
-  private static String textOfName(String path) {
-    Matcher matcher = BUCKET_IN_FILE_NAME.matcher(path.substring(path.lastIndexOf('/') + 1));
-    return matcher.matches() ? matcher.group(1) : "";
-  }
-
-  /** Like {@code %05d}, which would take as long as all other work on a file. */
-  private static String fiveDigits(int bucket) {
-    String digits = String.valueOf(bucket);
-    return "00000".substring(Math.min(digits.length(), 5)) + digits;
   }
 
   /** Reads a JSON array of files into their buckets. */
@@ -121,10 +98,7 @@ final class BucketFiles {
     private final List<Builder> byBucket = new ArrayList<>();
 
     void add(String path, long bytes, int bucket, KeyRange keys) throws IOException {
-      if (bucket < 0 || !textOfName(path).equals(fiveDigits(bucket))) {
-        throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name has another one");
-      }
-      if (bucket >= ManifestHeader.MAX_BUCKETS) {
+      if (bucket < 0 || bucket >= ManifestHeader.MAX_BUCKETS) {
         throw new IOException("file " + path + " is in bucket " + bucket + "; allowed: 0 to " + (ManifestHeader.MAX_BUCKETS - 1));
       }
       while (byBucket.size() <= bucket) {
@@ -139,29 +113,27 @@ final class BucketFiles {
     }
 
     /** The files, if all of them are in this bucket; else null. */
-    BucketFiles only(int bucket) throws IOException {
+    BucketFiles only(int bucket, Buckets buckets) throws IOException {
       if (byBucket.isEmpty()) {
         return NONE;
       }
       boolean others = byBucket.subList(0, byBucket.size() - 1).stream().anyMatch(Objects::nonNull);
-      return others || byBucket.size() != bucket + 1 ? null : byBucket.get(bucket).build(bucket);
+      return others || byBucket.size() != bucket + 1 ? null : byBucket.get(bucket).build(bucket, buckets);
     }
 
     /**
      * All files; index = bucket.
      *
-     * @throws IOException when there is a file of a bucket that the table does not have
+     * @throws IOException when a file's name has another bucket, or one that the table does not have
      */
-    BucketFiles[] build(int buckets) throws IOException {
-      if (byBucket.size() > buckets) {
-        int bucket = byBucket.size() - 1;
-        throw new IOException(
-            "file " + byBucket.get(bucket).files.get(0).path() + " is in bucket " + bucket + "; allowed: 0 to " + (buckets - 1));
-      }
-      BucketFiles[] built = new BucketFiles[buckets];
-      for (int bucket = 0; bucket < buckets; bucket++) {
+    BucketFiles[] build(Buckets buckets) throws IOException {
+      BucketFiles[] built = new BucketFiles[buckets.ofGroup()];
+      for (int bucket = 0; bucket < Math.max(built.length, byBucket.size()); bucket++) {
         Builder builder = bucket < byBucket.size() ? byBucket.get(bucket) : null;
-        built[bucket] = builder == null ? NONE : builder.build(bucket);
+        BucketFiles files = builder == null ? NONE : builder.build(bucket, buckets);
+        if (bucket < built.length) {
+          built[bucket] = files;
+        }
       }
       return built;
     }
@@ -176,7 +148,7 @@ final class BucketFiles {
       files.add(file);
     }
 
-    BucketFiles build(int bucket) throws IOException {
+    BucketFiles build(int bucket, Buckets buckets) throws IOException {
       Entry[] entries = files.toArray(Entry[]::new);
       Arrays.sort(entries, Comparator.comparing(Entry::path));
       String[] sorted = new String[entries.length];
@@ -186,6 +158,10 @@ final class BucketFiles {
         sorted[index] = entries[index].path();
         lengths[index] = entries[index].bytes();
         ranges[index] = entries[index].keys();
+        String refusal = buckets.refusal(sorted[index], bucket);
+        if (!refusal.isEmpty()) {
+          throw new IOException(refusal);
+        }
         if (index > 0 && sorted[index].equals(sorted[index - 1])) {
           throw new IOException("file " + sorted[index] + " is listed twice");
         }

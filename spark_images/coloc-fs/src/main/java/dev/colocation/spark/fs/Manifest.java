@@ -19,7 +19,7 @@ import java.util.TreeMap;
  * header is in memory, and the files of requested buckets.
  */
 public final class Manifest {
-  /** One immutable file: its length in bytes, its bucket, and between which keys its rows lie. */
+  /** One immutable file: its length in bytes, its bucket of the group, and between which keys its rows lie. */
   public record File(long bytes, int bucket, KeyRange keys) {}
 
   /** A column; {@code storedAs}: a renamed column's first name, which files keep; empty = name. */
@@ -53,7 +53,7 @@ public final class Manifest {
   private final List<String> bucketedBy;
   private final List<String> partitionedBy;
   private final List<String> sortedBy;
-  private final int buckets;
+  private final Buckets buckets;
   private final Map<String, Integer> padded;
   /** Of format 1; null of format 2. */
   private final BucketFiles[] files;
@@ -72,7 +72,7 @@ public final class Manifest {
     bucketedBy = texts(header.path("bucketedBy"));
     partitionedBy = texts(header.path("partitionedBy"));
     sortedBy = texts(header.path("sortedBy"));
-    buckets = header.path("buckets").asInt();
+    buckets = ManifestHeader.buckets(header);
     padded = lengths(header.path("padded"));
   }
 
@@ -95,7 +95,7 @@ public final class Manifest {
   }
 
   /** How many buckets the files have. */
-  public int buckets() {
+  public Buckets buckets() {
     return buckets;
   }
 
@@ -124,8 +124,8 @@ public final class Manifest {
    * @param source of what is not in memory: the files of the bucket that the path names
    */
   File find(String path, ManifestSource source) throws IOException {
-    int bucket = BucketFiles.ofName(path);
-    if (bucket < 0 || bucket >= buckets) {
+    int bucket = Buckets.placeOf(path);
+    if (bucket < 0 || bucket >= buckets.ofGroup()) {
       return null;
     }
     return (frames == null ? files[bucket] : frames.of(bucket, source)).find(path);
@@ -169,7 +169,7 @@ public final class Manifest {
       }
     }
     checkFormat(header, sha256, PLAIN_FORMAT);
-    return new Manifest(header, builders.build(header.path("buckets").asInt()));
+    return new Manifest(header, builders.build(ManifestHeader.buckets(header)));
   }
 
   /** A manifest of format 2 from its header. */

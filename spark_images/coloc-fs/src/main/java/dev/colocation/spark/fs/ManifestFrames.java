@@ -52,12 +52,14 @@ final class ManifestFrames {
   }
 
   private final String sha256;
+  private final Buckets buckets;
   private final long bytes;
   /** Index = bucket; null = it has no files. */
   private final Slot[] slots;
 
-  private ManifestFrames(String sha256, Slot[] slots, long bytes) {
+  private ManifestFrames(String sha256, Buckets buckets, Slot[] slots, long bytes) {
     this.sha256 = sha256;
+    this.buckets = buckets;
     this.slots = slots;
     this.bytes = bytes;
   }
@@ -119,7 +121,7 @@ final class ManifestFrames {
       position += slot.length;
       before = bucket;
     }
-    return new ManifestFrames(sha256, slots, position);
+    return new ManifestFrames(sha256, ManifestHeader.buckets(header), slots, position);
   }
 
   /** The files of one bucket. Others may read other buckets meanwhile. */
@@ -183,7 +185,7 @@ final class ManifestFrames {
       json.nextToken();
       BucketFiles.read(json, builders);
     }
-    BucketFiles built = builders.only(slot.bucket);
+    BucketFiles built = builders.only(slot.bucket, buckets);
     if (built == null || built.size() != slot.files) {
       throw otherFiles(slot);
     }

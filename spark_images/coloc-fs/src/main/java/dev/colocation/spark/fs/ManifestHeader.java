@@ -7,14 +7,23 @@ import java.util.function.Predicate;
 
 /** Checks the fields of a manifest other than its files, by the rules of {@code model/table_manifest.py}: anyone who may load can store any bytes. */
 public final class ManifestHeader {
-  static final int MAX_BUCKETS = 1 << 16;
+  public static final int MAX_BUCKETS = 1 << 16;
 
   /** JSON's numbers are exact up to here in every language that reads them. */
   public static final long MAX_COUNT = (1L << 53) - 1;
 
   private static final int SHOWN_CHARACTERS = 100;
 
+  /** The table's own number of buckets, where it is a multiple of the group's, which {@code buckets} has. */
+  public static final String TABLE_BUCKETS = "tableBuckets";
+
   private ManifestHeader() {}
+
+  /** How many buckets the files have. */
+  public static Buckets buckets(JsonNode header) {
+    int ofGroup = header.path("buckets").asInt();
+    return new Buckets(ofGroup, header.path(TABLE_BUCKETS).asInt(ofGroup));
+  }
 
   /**
    * Refuses a header that readers and writers would understand in another way than the agents.
@@ -25,6 +34,10 @@ public final class ManifestHeader {
     require(header, "formatVersion", value -> value.isMissingNode() || isCount(value, Integer.MAX_VALUE), "a number");
     require(header, "snapshotId", value -> isCount(value, MAX_COUNT), "0 to " + MAX_COUNT);
     require(header, "buckets", value -> isCount(value, MAX_BUCKETS) && value.asInt() >= 1, "1 to " + MAX_BUCKETS);
+    int ofGroup = header.path("buckets").asInt();
+    require(header, TABLE_BUCKETS, value -> value.isMissingNode() || value.isNull()
+        || isCount(value, MAX_BUCKETS) && value.asInt() > ofGroup && value.asInt() % ofGroup == 0,
+        "a multiple of buckets, up to " + MAX_BUCKETS);
     require(header, "columns", value -> isListOf(value, ManifestHeader::isColumn), "a list of columns with name and type");
     require(header, "bucketedBy", ManifestHeader::isNames, "a list of names");
     for (String field : List.of("partitionedBy", "sortedBy")) {

@@ -92,7 +92,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
   /** The order's files, when the table's manifest records that order; empty when nothing is known. */
   static Optional<FileOrder> of(FileSourceScanExec scan, List<AttributeReference> wanted) {
     HadoopFsRelation relation = scan.relation();
-    if (!scan.bucketedScan() || scan.optionalNumCoalescedBuckets().isDefined() || !ColocPath.isRootOf(relation)
+    if (!scan.bucketedScan() || !ColocPath.isRootOf(relation)
         || relation.fileFormat().getClass() != ParquetFileFormat.class
         || !wanted.stream().allMatch(column -> isOrdered(column.dataType()) && scan.outputSet().contains(column))) {
       return Optional.empty();
@@ -143,7 +143,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
         return Optional.empty();
       }
       List<Object> key = new ArrayList<>(values(file, order.leading, partitionSchema));
-      key.add(bucket.get());
+      key.add(scan.optionalNumCoalescedBuckets().isEmpty()
+          ? bucket.get() : (int) bucket.get() % (int) scan.optionalNumCoalescedBuckets().get());
       sets.computeIfAbsent(key, absent -> new ArrayList<>()).add(file);
     }
     sets.values().removeIf(files -> files.size() == 1);

@@ -18,7 +18,6 @@ import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
-import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataType;
@@ -43,7 +42,7 @@ public final class FractionKeys extends SparkStrategy {
       return sequence(List.of());
     }
     return UnknownSpark.orAsPlanned(sequence(List.of()), nothing -> sequence(
-        CollectionConverters.asJava(FileSourceStrategy$.MODULE$.apply(plan)).stream()
+        CollectionConverters.asJava(CommonBuckets.planned(plan)).stream()
             .map(scan -> scan.transformUp(new Wrapped())).toList()));
   }
 

@@ -8,6 +8,7 @@ import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
+import dev.colocation.spark.fs.Buckets;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -15,7 +16,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeSet;
@@ -27,7 +27,7 @@ import java.util.stream.Collectors;
  * a commit that overtook it. Pure.
  */
 public sealed interface Change
-    permits Change.NewFiles, Change.Rewrite, Change.DropPartitions, Change.DropColumns, Change.RollBack, RowChange {
+    permits Change.NewFiles, Change.Rewrite, Change.Rebucket, Change.DropPartitions, Change.DropColumns, Change.RollBack, RowChange {
   /** The committed files are no longer those that a change began on, and it may not go on top of them. */
   final class Overtaken extends Exception {
     private static final long serialVersionUID = 1L;
@@ -45,9 +45,19 @@ public sealed interface Change
     return List.of();
   }
 
-  /** Number of buckets that the new files were made for; empty for changes without new files. */
-  default OptionalInt madeForBuckets() {
-    return OptionalInt.empty();
+  /** The buckets that the new files were made for; empty for changes without new files. */
+  default Optional<Buckets> madeForBuckets() {
+    return Optional.empty();
+  }
+
+  /** Whether a commit changed files only, and no row. */
+  static boolean areRewritten(Snapshot snapshot) {
+    return Rewrite.made(snapshot) || snapshot.operation().equals(Rebucket.LABEL);
+  }
+
+  /** Whether the table has another number of buckets after it. */
+  default boolean rebuckets() {
+    return false;
   }
 
   /**
@@ -168,11 +178,11 @@ public sealed interface Change
    * files were added to or removed from these partitions, other than by compactions.
    *
    * @param files all of its files
-   * @param buckets number of buckets that the files were made for
+   * @param buckets that the files were made for
    * @param replaced only for {@link Mode#OVERWRITE_MATCHING}: each entry replaces all partitions that have its values, and new
    *     files must be in one of them
    */
-  record NewFiles(Mode mode, List<DataFile> files, int buckets, Optional<List<Map<String, String>>> replaced)
+  record NewFiles(Mode mode, List<DataFile> files, Buckets buckets, Optional<List<Map<String, String>>> replaced)
       implements Change {
     public NewFiles {
       files = List.copyOf(files);
@@ -188,7 +198,7 @@ public sealed interface Change
       }
     }
 
-    public NewFiles(Mode mode, List<DataFile> files, int buckets) {
+    public NewFiles(Mode mode, List<DataFile> files, Buckets buckets) {
       this(mode, files, buckets, Optional.empty());
     }
 
@@ -204,8 +214,8 @@ public sealed interface Change
     }
 
     @Override
-    public OptionalInt madeForBuckets() {
-      return OptionalInt.of(buckets);
+    public Optional<Buckets> madeForBuckets() {
+      return Optional.of(buckets);
     }
 
     @Override
@@ -259,9 +269,9 @@ public sealed interface Change
    * read is still committed.
    *
    * @param replaced paths of the files that were read
-   * @param buckets number of buckets that the files were made for
+   * @param buckets that the files were made for
    */
-  record Rewrite(Set<String> replaced, List<DataFile> files, int buckets) implements Change {
+  record Rewrite(Set<String> replaced, List<DataFile> files, Buckets buckets) implements Change {
     private static final String LABEL = "compact";
 
     public Rewrite {
@@ -285,8 +295,8 @@ public sealed interface Change
     }
 
     @Override
-    public OptionalInt madeForBuckets() {
-      return OptionalInt.of(buckets);
+    public Optional<Buckets> madeForBuckets() {
+      return Optional.of(buckets);
     }
 
     @Override
@@ -297,6 +307,56 @@ public sealed interface Change
     @Override
     public List<DataFile> kept(List<DataFile> committed) throws Overtaken {
       return without(replaced, committed, "read");
+    }
+  }
+
+  /**
+   * The rows of all committed files, in files for another number of buckets. Files that were added meanwhile would have the old
+   * number, so it fails when there are any.
+   *
+   * @param replaced paths of the files that were read
+   * @param buckets that the table has afterwards
+   */
+  record Rebucket(Set<String> replaced, List<DataFile> files, Buckets buckets) implements Change {
+    private static final String LABEL = "rebucket";
+
+    public Rebucket {
+      replaced = Set.copyOf(replaced);
+      files = List.copyOf(files);
+    }
+
+    @Override
+    public String label() {
+      return LABEL;
+    }
+
+    @Override
+    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+      return Optional.of(RowCounts.NONE);
+    }
+
+    @Override
+    public Optional<Buckets> madeForBuckets() {
+      return Optional.of(buckets);
+    }
+
+    @Override
+    public boolean rebuckets() {
+      return true;
+    }
+
+    @Override
+    public boolean keepsFiles() {
+      return true;
+    }
+
+    @Override
+    public List<DataFile> kept(List<DataFile> committed) throws Overtaken {
+      List<DataFile> added = without(replaced, committed, "read");
+      if (!added.isEmpty()) {
+        throw new Overtaken(added.size() + " files were added meanwhile, e.g. " + added.get(0).path());
+      }
+      return added;
     }
   }
 
@@ -361,10 +421,10 @@ public sealed interface Change
    * @param target must be in the table's history until the commit; agents may delete the files of expired snapshots
    * @param paths of all its files
    * @param files those that the present snapshot lacks; nodes already hold them
-   * @param buckets number of buckets that they were made for
+   * @param buckets that they were made for
    * @param padded see {@link Change#padded}
    */
-  record RollBack(Snapshot target, Set<String> paths, List<DataFile> files, int buckets, Map<String, Integer> padded)
+  record RollBack(Snapshot target, Set<String> paths, List<DataFile> files, Buckets buckets, Map<String, Integer> padded)
       implements Change {
     public RollBack {
       padded = Map.copyOf(padded);
@@ -400,8 +460,8 @@ public sealed interface Change
     }
 
     @Override
-    public OptionalInt madeForBuckets() {
-      return OptionalInt.of(buckets);
+    public Optional<Buckets> madeForBuckets() {
+      return Optional.of(buckets);
     }
 
     @Override

@@ -5,6 +5,7 @@ import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.plan.FileChains;
 import dev.colocation.spark.write.Change.Rewrite;
 import java.util.ArrayList;
@@ -136,7 +137,7 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
    * @throws WriteException.RowsDiffer when rows were added, lost or moved
    */
   @Override
-  public Rewrite change(List<DataFile> merged, int buckets) {
+  public Rewrite change(List<DataFile> merged, Buckets buckets) {
     Tablet.difference(files, DataFile::rows, merged).ifPresent(difference -> {
       throw new WriteException.RowsDiffer(difference.tablet() + ": the manifest has " + difference.expected() + " rows, "
           + difference.found() + " were rewritten; nothing was changed. Check the replicas: colocation show");

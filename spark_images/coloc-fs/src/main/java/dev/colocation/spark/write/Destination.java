@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.Settings;
 import java.io.Serializable;
 import java.util.List;
@@ -10,15 +11,26 @@ import java.util.Map;
  *
  * @param directory the table's folder in the namespace's
  * @param buckets the group's map: the nodes of each bucket; index = bucket
+ * @param ofTable the number of buckets that files are made for
  * @param agents URLs of ready agents by node
  */
 public record Destination(
-    String namespace, String directory, List<List<String>> buckets, Map<String, String> agents, AgentAccess access)
+    String namespace, String directory, List<List<String>> buckets, int ofTable, Map<String, String> agents, AgentAccess access)
     implements Serializable {
 
   public Destination {
     buckets = buckets.stream().map(List::copyOf).toList();
     agents = Map.copyOf(agents);
+  }
+
+  /** The buckets that files are made for. */
+  public Buckets madeFor() {
+    return new Buckets(buckets.size(), ofTable);
+  }
+
+  /** The same place for files of another number of buckets. */
+  Destination of(int otherBuckets) {
+    return new Destination(namespace, directory, buckets, otherBuckets, agents, access);
   }
 
   /**

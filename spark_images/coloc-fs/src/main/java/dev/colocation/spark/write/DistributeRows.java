@@ -216,7 +216,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     if (!hasColumns(output, layout)) {
       return query;
     }
-    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), bucketName, Option.empty());
+    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), options.buckets(table)), bucketName, Option.empty());
     List<NamedExpression> withBucket = new ArrayList<>(output);
     withBucket.add(bucket);
     List<Expression> partition = columns(output, layout.partitionedBy());

@@ -3,6 +3,7 @@ package dev.colocation.spark.write;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.Buckets;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -17,16 +18,21 @@ public interface FileReplacement {
   /**
    * The change that the written files make.
    *
-   * @param buckets number of buckets that they were made for
+   * @param buckets that they were made for
    * @throws WriteException.RowsDiffer when rows that have to stay are missing among them
    */
-  Change change(List<DataFile> written, int buckets);
+  Change change(List<DataFile> written, Buckets buckets);
 
   /** Whether no file is replaced, so that a write without rows changes nothing. */
   boolean replacesNothing();
 
   /** Whether all rows are committed ones in other files. Such rows are neither checked nor padded, and are not compacted again. */
   boolean isCompaction();
+
+  /** The number of buckets that the files are made for, if it is another one than the table has. */
+  default Optional<Integer> rebucketedTo() {
+    return Optional.empty();
+  }
 
   /** Identifies repetitions of the statement. */
   Optional<CommitKey> key();

@@ -76,7 +76,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     RowFields fields = plan.fields();
     sendQueue = new SendQueue(plan.destination());
     Expression bucket = DistributeRows.bucket(
-        fields.bucketKeys().stream().map(FileWriterTask::reference).toList(), plan.destination().buckets().size());
+        fields.bucketKeys().stream().map(FileWriterTask::reference).toList(), plan.destination().ofTable());
     keyOf = projection(Stream.concat(Stream.of(bucket), fields.partitions().stream().map(FileWriterTask::reference)));
     dataOf = projection(fields.inFiles().stream().map(FileWriterTask::reference));
     required = Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
@@ -263,7 +263,8 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     ended.file.close();
     LocalFile content = ended.file.content();
     DataFile described = new DataFile(
-        path(ended), ended.bucket, ended.partition, ended.rows, content.bytes(), content.sha256(), ended.order.keys());
+        path(ended), plan.destination().madeFor().place(ended.bucket), ended.partition, ended.rows, content.bytes(),
+        content.sha256(), ended.order.keys());
     files++;
     bytes += described.bytes();
     try {
@@ -273,10 +274,11 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     }
   }
 
-  /** A file's path; Spark reads the bucket from the name. */
+  /** A file's path; Spark reads the table's bucket from the name. */
   private String path(OpenFile file) {
     String folder = PartitionText.folder(file.partition);
-    String name = String.format(Locale.ROOT, "part-%s-%d_%05d.c%03d.zstd.parquet", plan.loadId(), attempt, file.bucket, files);
+    String name = String.format(Locale.ROOT, "part-%s-%d%s.c%03d.zstd.parquet", plan.loadId(), attempt,
+        plan.destination().madeFor().suffix(file.bucket), files);
     return "data/" + (folder.isEmpty() ? "" : folder + "/") + name;
   }
 

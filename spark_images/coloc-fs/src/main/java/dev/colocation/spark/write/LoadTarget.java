@@ -31,6 +31,11 @@ record LoadTarget(ColocatedTable table, ColocationGroup group, Map<String, Strin
     return group.buckets();
   }
 
+  /** The table's number of buckets. */
+  int ofTable() {
+    return table.buckets(buckets().size()).ofTable();
+  }
+
   /**
    * Waits until the operator has accepted the table, made a map, and published the addresses of its agents.
    *
@@ -88,6 +93,8 @@ record LoadTarget(ColocatedTable table, ColocationGroup group, Map<String, Strin
     require(!buckets().isEmpty(), "group " + name + " has no map yet (" + reason + ")");
     require(buckets().size() == group.bucketCount(), "group " + name + " has " + group.bucketCount()
         + " buckets, but its map has " + buckets().size());
+    require(ofTable() % buckets().size() == 0, "the table has " + ofTable() + " buckets, which is no multiple of the "
+        + buckets().size() + " of group " + name);
   }
 
   private void requireAgents() throws Lacking {

@@ -13,8 +13,10 @@ import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.TypeNames;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;
+import dev.colocation.spark.fs.ManifestHeader;
 import dev.colocation.spark.write.Change.Overtaken;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -58,17 +60,17 @@ record NextManifest(
       table.requireStatus();
     }
     List<DataFile> committed = parent.map(StoredManifest::files).orElse(List.of());
-    int buckets = change.madeForBuckets().orElseGet(() -> parent.map(StoredManifest::buckets).orElseThrow(
+    Buckets buckets = change.madeForBuckets().orElseGet(() -> parent.map(StoredManifest::buckets).orElseThrow(
         () -> new WriteException.LoadConflict("table " + table.fullName() + " holds no rows yet; nothing was changed")));
     if (!committed.isEmpty() && change.keepsFiles()) {
-      refuseOtherLayout(table, parent.get(), buckets);
+      refuseOtherLayout(table, parent.get(), change.rebuckets() ? parent.get().buckets() : buckets);
     }
     try {
       List<DataFile> kept = change.kept(committed);
       checkNewFiles(table, change, kept, buckets);
       ObjectNode header = header(table, buckets, padded(table, parent, change, kept));
       List<DataFile> removed = removed(committed, kept);
-      return encoded(table, header, parent, kept, change.files(), counts(table, change, removed)).removing(removed);
+      return encoded(table, header, parent, kept, change.files(), counts(table, change, removed), buckets).removing(removed);
     } catch (Overtaken error) {
       throw overtaken(table, change, error.getMessage());
     }
@@ -79,7 +81,7 @@ record NextManifest(
         + why + ". Nothing was changed; start it again");
   }
 
-  static void refuseOtherLayout(ColocatedTable table, StoredManifest parent, int buckets) {
+  static void refuseOtherLayout(ColocatedTable table, StoredManifest parent, Buckets buckets) {
     List<String> problems = new ArrayList<>();
     differ(problems, "buckets", parent.buckets(), buckets);
     differ(problems, "bucketedBy", parent.names("bucketedBy"), table.layout().bucketedBy());
@@ -102,7 +104,7 @@ record NextManifest(
   }
 
   /** Refuses new files by which rows would be lost or duplicated. */
-  private static void checkNewFiles(ColocatedTable table, Change change, List<DataFile> kept, int buckets) {
+  private static void checkNewFiles(ColocatedTable table, Change change, List<DataFile> kept, Buckets buckets) {
     Set<String> paths = new HashSet<>();
     kept.forEach(file -> paths.add(file.path()));
     Set<String> partitionColumns = Set.copyOf(table.layout().storedPartitions());
@@ -125,7 +127,7 @@ record NextManifest(
 
   private static NextManifest encoded(
       ColocatedTable table, ObjectNode fields, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added,
-      ChangeCounts changed) {
+      ChangeCounts changed, Buckets buckets) {
     int files = kept.size() + added.size();
     if (files > StoredManifest.MAX_FILES) {
       throw tooManyFiles(table, files, "; allowed: " + StoredManifest.MAX_FILES);
@@ -147,6 +149,9 @@ record NextManifest(
     }
     ObjectNode snapshot = snapshot(snapshotId, kept, added);
     changed.write(snapshot);
+    if (!buckets.areEqual()) {
+      snapshot.put(Snapshot.BUCKETS, buckets.ofTable());
+    }
     return files < ManifestEncoder.FRAMED_FROM_FILES
         ? inFormat1(snapshotId, text.toByteArray(), snapshot, List.of())
         : framed(snapshotId, text.toByteArray(), snapshot);
@@ -226,7 +231,7 @@ record NextManifest(
     return new TreeMap<>(change.padded(declared, before, kept));
   }
 
-  private static ObjectNode header(ColocatedTable table, int buckets, Map<String, Integer> padded) {
+  private static ObjectNode header(ColocatedTable table, Buckets buckets, Map<String, Integer> padded) {
     ObjectNode header = JSON.createObjectNode()
         .put("formatVersion", StoredManifest.FORMAT_VERSION)
         .put("namespace", table.namespace())
@@ -246,7 +251,8 @@ record NextManifest(
     if (!padded.isEmpty()) {
       padded.forEach(header.putObject("padded")::put);
     }
-    return header.put("buckets", buckets);
+    header.put("buckets", buckets.ofGroup());
+    return buckets.areEqual() ? header : header.put(ManifestHeader.TABLE_BUCKETS, buckets.ofTable());
   }
 
   private static ObjectNode json(DataFile file, boolean withKeys) {

@@ -2,13 +2,13 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.RowCounts;
+import dev.colocation.spark.fs.Buckets;
 import java.io.Serializable;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
@@ -23,11 +23,11 @@ import java.util.stream.Collectors;
  *
  * @param replaced paths of committed files, all of tablets in {@code read}
  * @param files new files, of any tablets: an update of a key or partition column moves rows
- * @param buckets number of buckets that the files were made for
+ * @param buckets that the files were made for
  * @param rows exact counts: the new files have as many rows as the replaced ones, plus those inserted, minus those deleted
  */
 public record RowChange(
-    Kind kind, Set<String> replaced, List<DataFile> files, int buckets, ReadTablets read, RowCounts rows) implements Change {
+    Kind kind, Set<String> replaced, List<DataFile> files, Buckets buckets, ReadTablets read, RowCounts rows) implements Change {
 
   /** The statement that made it. */
   public enum Kind {
@@ -49,7 +49,7 @@ public record RowChange(
   /**
    * The tablets of which rows were read to find those to change: all that have one of the buckets and are in one of the partitions.
    *
-   * @param buckets empty = every bucket
+   * @param buckets of the table; empty = every bucket
    * @param partitions each entry stands for all partitions that have its values, null = NULL; no entry = every partition
    */
   public record ReadTablets(Set<Integer> buckets, List<Map<String, String>> partitions) implements Serializable {
@@ -62,7 +62,7 @@ public record RowChange(
     }
 
     public boolean contains(DataFile file) {
-      return (buckets.isEmpty() || buckets.contains(file.bucket()))
+      return (buckets.isEmpty() || buckets.contains(file.bucketOfTable()))
           && (partitions.isEmpty() || Change.isIn(file, partitions));
     }
   }
@@ -83,8 +83,8 @@ public record RowChange(
   }
 
   @Override
-  public OptionalInt madeForBuckets() {
-    return OptionalInt.of(buckets);
+  public Optional<Buckets> madeForBuckets() {
+    return Optional.of(buckets);
   }
 
   @Override
@@ -143,7 +143,7 @@ public record RowChange(
   private static String tablet(DataFile file) {
     String partition = file.partition().entrySet().stream()
         .map(value -> value.getKey() + "=" + value.getValue()).collect(Collectors.joining(", "));
-    return (partition.isEmpty() ? "" : partition + ", ") + "bucket " + file.bucket();
+    return (partition.isEmpty() ? "" : partition + ", ") + "bucket " + file.bucketOfTable();
   }
 
   @Override

@@ -3,7 +3,9 @@ package dev.colocation.spark.write;
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.TableLayout;
+import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.options.KnownOptions;
 import dev.colocation.spark.options.KnownOptions.Way;
 import dev.colocation.spark.write.Change.Mode;
@@ -41,6 +43,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   private final WriteTarget target;
   private final LogicalWriteInfo info;
   private final TableLayout analyzed;
+  private final Optional<Integer> planned;
   private final Supplier<RuntimeException> notWholePartitions;
   private Mode mode = Mode.APPEND;
   private Optional<List<Map<String, String>>> replaced = Optional.empty();
@@ -49,13 +52,16 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
    * A write.
    *
    * @param analyzed the layout that the statement was analyzed with
+   * @param planned the number of buckets that the statement was analyzed with; empty = it was not known
    * @param notWholePartitions the error for a condition that does not mean whole partitions
    */
   public TableWriteBuilder(
-      WriteTarget target, LogicalWriteInfo info, TableLayout analyzed, Supplier<RuntimeException> notWholePartitions) {
+      WriteTarget target, LogicalWriteInfo info, TableLayout analyzed, Optional<Integer> planned,
+      Supplier<RuntimeException> notWholePartitions) {
     this.target = target;
     this.info = info;
     this.analyzed = analyzed;
+    this.planned = planned;
     this.notWholePartitions = notWholePartitions;
   }
 
@@ -98,7 +104,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
 
   @Override
   public TableWrite build() {
-    return new TableWrite(target, info, mode, replaced);
+    return new TableWrite(target, info, planned, mode, replaced);
   }
 
   /** One write of a table: its tasks' files become one commit, or none. {@link DistributeRows} sorts the rows. */
@@ -114,14 +120,31 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     private final Transaction transaction;
     private final RowFields fields;
 
-    TableWrite(WriteTarget target, LogicalWriteInfo info, Mode mode, Optional<List<Map<String, String>>> replaced) {
+    TableWrite(
+        WriteTarget target, LogicalWriteInfo info, Optional<Integer> planned, Mode mode,
+        Optional<List<Map<String, String>>> replaced) {
       this.target = target;
       this.info = info;
       this.mode = mode;
       this.replaced = replaced;
       options = WriteOptions.of(info.options());
-      transaction = target.begin();
+      Transaction begun = target.begin();
+      Optional<Integer> rebucketed = options.replacement().flatMap(FileReplacement::rebucketedTo);
+      transaction = rebucketed.map(begun::rebucketing).orElse(begun);
+      if (rebucketed.isEmpty()) {
+        planned.ifPresent(buckets -> refuseRebucketed(begun, buckets));
+      }
       fields = RowFields.match(target.name(), target.layout(transaction), info.schema());
+    }
+
+    /** Rows that were sorted by other buckets would come to a file of their own each. */
+    private void refuseRebucketed(Transaction begun, int planned) {
+      int now = begun.destination().ofTable();
+      if (now != planned) {
+        throw new WriteException.LoadConflict("table " + target.name() + " had " + planned
+            + " buckets when the statement was analyzed, now it has " + now
+            + ". Nothing was changed; start it again, and a stream with its checkpoint");
+      }
     }
 
     @Override
@@ -188,12 +211,12 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
         return WriteResult.nothing(there);
       }
       List<DataFile> files = sent.stream().map(SentFile::file).toList();
-      CommitResult done = begun.commit(target.name(), change(files, begun.destination().buckets().size()), sent, key);
+      CommitResult done = begun.commit(target.name(), change(files, begun.destination().madeFor()), sent, key);
       return WriteResult.of(done, files,
           options.isCompaction() ? Compaction.AfterWrite.Outcome.NONE : Compaction.AfterWrite.after(target, begun.table()));
     }
 
-    private Change change(List<DataFile> files, int buckets) {
+    private Change change(List<DataFile> files, Buckets buckets) {
       return options.replacement().isPresent()
           ? options.replacement().get().change(files, buckets) : new NewFiles(mode, files, buckets, replaced);
     }

@@ -5,12 +5,13 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 import java.util.function.ToLongFunction;
 
 /** One bucket of one partition of a table. */
 public record Tablet(int bucket, Map<String, String> partition) {
   static Tablet of(DataFile file) {
-    return new Tablet(file.bucket(), file.partition());
+    return new Tablet(file.bucketOfTable(), file.partition());
   }
 
   @Override
@@ -27,9 +28,19 @@ public record Tablet(int bucket, Map<String, String> partition) {
    * @param left how many rows of a replaced file have to be in the new ones
    */
   public static Optional<Difference> difference(List<DataFile> replaced, ToLongFunction<DataFile> left, List<DataFile> written) {
+    return difference(replaced, left, written, Tablet::of);
+  }
+
+  /** The same by the group's buckets, where the new files have another number of the table's. */
+  static Optional<Difference> ofPlaces(List<DataFile> replaced, List<DataFile> written) {
+    return difference(replaced, DataFile::rows, written, file -> new Tablet(file.bucket(), file.partition()));
+  }
+
+  private static Optional<Difference> difference(
+      List<DataFile> replaced, ToLongFunction<DataFile> left, List<DataFile> written, Function<DataFile, Tablet> tabletOf) {
     Map<Tablet, long[]> rows = new LinkedHashMap<>();
-    replaced.forEach(file -> rows.computeIfAbsent(of(file), absent -> new long[2])[0] += left.applyAsLong(file));
-    written.forEach(file -> rows.computeIfAbsent(of(file), absent -> new long[2])[1] += file.rows());
+    replaced.forEach(file -> rows.computeIfAbsent(tabletOf.apply(file), absent -> new long[2])[0] += left.applyAsLong(file));
+    written.forEach(file -> rows.computeIfAbsent(tabletOf.apply(file), absent -> new long[2])[1] += file.rows());
     return rows.entrySet().stream().filter(tablet -> tablet.getValue()[0] != tablet.getValue()[1]).findFirst()
         .map(tablet -> new Difference(tablet.getKey(), tablet.getValue()[0], tablet.getValue()[1]));
   }

@@ -13,6 +13,7 @@ import dev.colocation.spark.cluster.Timer;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.NoAgentAnswers;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.RollBack;
 import dev.colocation.spark.write.Destination.AgentAccess;
@@ -23,7 +24,6 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -72,7 +72,7 @@ public final class Transaction {
 
   private static Destination destination(LoadTarget target, AgentAccess access) {
     ColocatedTable table = target.table();
-    return new Destination(table.namespace(), table.directory(), target.buckets(), target.agents(), access);
+    return new Destination(table.namespace(), table.directory(), target.buckets(), target.ofTable(), target.agents(), access);
   }
 
   /**
@@ -92,6 +92,11 @@ public final class Transaction {
           + " was committed meanwhile. Nothing was changed; start it again");
     }
     return new Transaction(cluster, table.withSnapshot(read), destination, wait, timer);
+  }
+
+  /** The same change, whose files are made for another number of buckets than the table has. */
+  Transaction rebucketing(int ofTable) {
+    return new Transaction(cluster, table, destination.of(ofTable), wait, timer);
   }
 
   /** The table as it was when the change began. */
@@ -234,15 +239,19 @@ public final class Transaction {
       return before.get();
     }
     LoadTarget current = LoadTarget.await(cluster, table.namespace(), table.name(), wait, answerWait, timer);
-    OptionalInt buckets = change.madeForBuckets();
-    if (buckets.isPresent() && buckets.getAsInt() != current.buckets().size()) {
-      throw new WriteException.LoadConflict("group " + current.group().key().name() + " had " + buckets.getAsInt()
-          + " buckets when the load began, now it has " + current.buckets().size() + "; load again");
-    }
+    refuseOtherBuckets(change, new Buckets(current.buckets().size(), current.ofTable()));
     CompareAndSet.refuseRecreated(table, current.table());
     Publication publication = new Publication(destination(current, destination.access()), destination.agents());
     publication.followMap(destination.buckets(), sent);
     return new Commit(cluster, storage(publication, sent), change, key, table, timer).run(current.table());
+  }
+
+  private void refuseOtherBuckets(Change change, Buckets now) {
+    Optional<Buckets> made = change.madeForBuckets();
+    if (made.isPresent() && (change.rebuckets() ? made.get().ofGroup() != now.ofGroup() : !made.get().equals(now))) {
+      throw new WriteException.LoadConflict("table " + table.fullName() + " had " + made.get()
+          + " buckets when the load began, now it has " + now + ". Nothing was changed; load again");
+    }
   }
 
   private static Commit.Storage storage(Publication publication, List<SentFile> sent) {

@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import dev.colocation.spark.write.WriteTarget.Writable;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -82,6 +83,11 @@ public record WriteOptions(
   /** Whether the rows are those of a compaction. */
   boolean isCompaction() {
     return replacement.map(FileReplacement::isCompaction).orElse(false);
+  }
+
+  /** The number of buckets that the files are made for. */
+  int buckets(Writable table) {
+    return replacement.flatMap(FileReplacement::rebucketedTo).orElseGet(table::plannedBuckets);
   }
 
   /** Refuses unknown settings, which Spark takes: with a misspelt key, a repeated write would be written twice. */

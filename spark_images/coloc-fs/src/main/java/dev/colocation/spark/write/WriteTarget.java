@@ -72,7 +72,7 @@ public record WriteTarget(
     /** The layout of files. */
     TableLayout layout();
 
-    /** Of the group's map, as far as it was known then: what tasks are planned by. Each row's bucket is computed as files are written. */
+    /** The table's, as far as it was known then: what tasks are planned by. Each row's bucket is computed as files are written. */
     int plannedBuckets();
 
     /** What is changed. */

@@ -9,6 +9,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
 import java.io.IOException;
@@ -179,10 +180,10 @@ final class ObjectsTest {
         + "{'bucketKey': ['LONG'], 'buckets': 8, 'replicas': 2, 'allowedNamespaces': ['lake']}}"));
     List<Manifest.Column> columns = List.of(new Manifest.Column("K", "bigint", true, ""), new Manifest.Column("s", "varchar(9)", true, ""));
     TableLayout byKey = new TableLayout(columns, List.of("k"), List.of(), List.of());
-    assertEquals("", group.inconsistency(byKey, 8));
-    assertEquals("the files have 4 buckets, the group has 8", group.inconsistency(byKey, 4));
+    assertEquals("", group.inconsistency(byKey, Buckets.asGroup(8)));
+    assertEquals("the files have 4 buckets, the group has 8", group.inconsistency(byKey, Buckets.asGroup(4)));
     assertEquals("the files are bucketed by (string), the group by (bigint)",
-        group.inconsistency(new TableLayout(columns, List.of("s"), List.of(), List.of()), 8));
+        group.inconsistency(new TableLayout(columns, List.of("s"), List.of(), List.of()), Buckets.asGroup(8)));
     assertEquals("", group.refusal("lake"));
     assertEquals("NamespaceNotAllowed: group shop/sales allows namespaces [lake], and this is namespace hut; add it to "
         + "allowedNamespaces of the group", group.refusal("hut"));

@@ -10,6 +10,7 @@ import dev.colocation.spark.explain.PlanNode.Grouping.Kind;
 import dev.colocation.spark.explain.PlanNode.Join;
 import dev.colocation.spark.explain.PlanNode.Key;
 import dev.colocation.spark.explain.PlanNode.Scan;
+import dev.colocation.spark.explain.PlanNode.Scan.Coalesced;
 import dev.colocation.spark.explain.Verdicts.GroupingReport;
 import dev.colocation.spark.explain.Verdicts.JoinReport;
 import java.math.BigInteger;
@@ -33,7 +34,7 @@ final class VerdictsTest {
       scan("shop.down", new KnownTable("shop.down", "shop/sales", false, "group is not stable: NodeGone", List.of("d_key")), false,
           Map.of(31L, "d_key"));
   private static final PlanNode PLAIN = node("FileSourceScan",
-      Optional.of(new Scan("file:/tmp/x", "", false, Map.of(41L, "k"), Optional.empty())));
+      Optional.of(new Scan("file:/tmp/x", "", false, Map.of(41L, "k"), Optional.empty(), Optional.empty())));
   private static final PlanNode SOURCE = node("MergeSource");
   private static final PlanNode PARTIAL = node("HashAggregate", ORDERS);
 
@@ -53,7 +54,7 @@ final class VerdictsTest {
 
   /** The scan of a table as the catalog planned it. */
   private static PlanNode scan(String name, KnownTable known, boolean isBucketed, Map<Long, String> columns) {
-    return node("FileSourceScan", Optional.of(new Scan("coloc://" + name + "/data", name, isBucketed, columns, Optional.of(known))));
+    return node("FileSourceScan", Optional.of(new Scan("coloc://" + name + "/data", name, isBucketed, columns, Optional.of(known), Optional.empty())));
   }
 
   private static PlanNode shuffled(PlanNode child) {
@@ -229,6 +230,15 @@ final class VerdictsTest {
     String note = "group is not stable: NodeGone; live";
     PlanNode lines = scan("shop.lines", new KnownTable("shop.lines", "shop/sales", true, note, List.of("l_key")), true, Map.of(11L, "l_key"));
     assertTrue(only(onKey(ORDERS, lines)).toString().endsWith("colocate: true, note: " + note));
+  }
+
+  /** A table of more buckets is read by fewer, for a join with one that has so many. */
+  @Test
+  void fewerBucketsThanTheTableHasAreANote() {
+    KnownTable known = new KnownTable("shop.lines", "shop/sales", true, "", List.of("l_key"));
+    PlanNode lines = node("FileSourceScan", Optional.of(new Scan(
+        "coloc://shop.lines/data", "", true, Map.of(11L, "l_key"), Optional.of(known), Optional.of(new Coalesced(32, 8)))));
+    assertTrue(only(onKey(ORDERS, lines)).toString().endsWith("colocate: true, note: the 32 buckets of shop.lines are read as 8"));
   }
 
   /** Tables of different groups are named, whatever else hides their buckets; the session's switch is above all. */

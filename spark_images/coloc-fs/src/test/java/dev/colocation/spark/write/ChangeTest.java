@@ -12,6 +12,7 @@ import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
@@ -33,11 +34,11 @@ class ChangeTest {
   private static final List<DataFile> COMMITTED = List.of(A, B, C, NULL);
 
   private static NewFiles load(Mode mode, DataFile... files) {
-    return new NewFiles(mode, List.of(files), 2);
+    return new NewFiles(mode, List.of(files), Buckets.asGroup(2));
   }
 
   private static NewFiles matching(Map<String, String> replaced, DataFile... files) {
-    return new NewFiles(Mode.OVERWRITE_MATCHING, List.of(files), 2, Optional.of(List.of(replaced)));
+    return new NewFiles(Mode.OVERWRITE_MATCHING, List.of(files), Buckets.asGroup(2), Optional.of(List.of(replaced)));
   }
 
   static Stream<Arguments> changes() {
@@ -51,7 +52,7 @@ class ChangeTest {
         arguments("the NULL partition", matching(day(null)), List.of(A, B, C)),
         arguments("no name is all partitions", matching(Map.of(), D), List.of()),
         arguments("a column that files lack matches nothing", matching(Collections.singletonMap("x", null)), COMMITTED),
-        arguments("rewrite replaces what it read", new Rewrite(Set.of(A.path(), B.path()), List.of(D), 2), List.of(C, NULL)),
+        arguments("rewrite replaces what it read", new Rewrite(Set.of(A.path(), B.path()), List.of(D), Buckets.asGroup(2)), List.of(C, NULL)),
         arguments("dropped partitions go, NULL too", new DropPartitions(List.of(day("b"), day(null))), List.of(A, B)),
         arguments("dropping what is not there", new DropPartitions(List.of(day("z"))), COMMITTED));
   }
@@ -92,7 +93,7 @@ class ChangeTest {
 
   @Test
   void aRewriteNeedsEveryFileThatItRead() {
-    Rewrite rewrite = new Rewrite(Set.of(A.path(), B.path()), List.of(D), 2);
+    Rewrite rewrite = new Rewrite(Set.of(A.path(), B.path()), List.of(D), Buckets.asGroup(2));
     Overtaken error = assertThrows(Overtaken.class, () -> rewrite.kept(List.of(B, C)));
     assertEquals("1 of the 2 files that it read are no longer committed, e.g. " + A.path(), error.getMessage());
   }
@@ -104,7 +105,7 @@ class ChangeTest {
         + "or name their partition in the condition", error.getMessage());
     assertThrows(IllegalArgumentException.class, () -> load(Mode.OVERWRITE_MATCHING, D));
     assertThrows(IllegalArgumentException.class,
-        () -> new NewFiles(Mode.APPEND, List.of(D), 2, Optional.of(List.of(day("a")))));
+        () -> new NewFiles(Mode.APPEND, List.of(D), Buckets.asGroup(2), Optional.of(List.of(day("a")))));
   }
 
   /** Committed values may be shorter, as earlier releases did not pad: new rows alone prove nothing of them. */

@@ -20,6 +20,7 @@ import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.FakeTimer;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.FakeCluster.Fate;
@@ -52,7 +53,7 @@ class CommitAnswersTest {
   private CommitResult run(Mode mode, Optional<CommitKey> key, DataFile... files) {
     ColocatedTable began = cluster.state();
     try {
-      return new Commit(new Cluster(cluster, timer), storage, new NewFiles(mode, List.of(files), 2), key, began, timer).run(began);
+      return new Commit(new Cluster(cluster, timer), storage, new NewFiles(mode, List.of(files), Buckets.asGroup(2)), key, began, timer).run(began);
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }

@@ -19,6 +19,7 @@ import dev.colocation.spark.cluster.FakeTimer;
 import dev.colocation.spark.cluster.Json;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.InvalidOption;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.Transaction.CommitResult;
@@ -40,7 +41,7 @@ class CommitKeyTest {
     ColocatedTable began = cluster.state();
     Optional<CommitKey> key = writer.isEmpty() ? Optional.empty() : Optional.of(new CommitKey(writer, version));
     try {
-      NewFiles change = new NewFiles(mode, List.of(files), 2);
+      NewFiles change = new NewFiles(mode, List.of(files), Buckets.asGroup(2));
       return new Commit(new Cluster(cluster, new FakeTimer()), storage, change, key, began, new FakeTimer()).run(began);
     } catch (IOException error) {
       throw new IllegalStateException(error);

@@ -23,10 +23,12 @@ import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
+import dev.colocation.spark.write.Change.Rebucket;
 import dev.colocation.spark.write.Change.Rewrite;
 import dev.colocation.spark.write.Change.RollBack;
 import dev.colocation.spark.write.RowChange.Kind;
@@ -54,7 +56,7 @@ class CommitTest {
   private final FakeTimer timer = new FakeTimer();
 
   private static NewFiles load(Mode mode, DataFile... files) {
-    return new NewFiles(mode, List.of(files), 2);
+    return new NewFiles(mode, List.of(files), Buckets.asGroup(2));
   }
 
   private CommitResult run(Mode mode, DataFile... files) {
@@ -180,8 +182,8 @@ class CommitTest {
         arguments(load(Mode.OVERWRITE, D), "10 inserted, 0 updated, 30 deleted", 1, 3),
         arguments(load(Mode.OVERWRITE_PARTITIONS, D), "10 inserted, 0 updated, 20 deleted", 1, 2),
         arguments(new DropPartitions(List.of(day("b"))), "0 inserted, 0 updated, 10 deleted", 0, 1),
-        arguments(new Rewrite(Set.of(A.path(), B.path()), List.of(D), 2), "0 inserted, 0 updated, 0 deleted", 1, 2),
-        arguments(new RowChange(Kind.MERGE, Set.of(A.path()), List.of(D), 2, ReadTablets.ALL, new RowCounts(2, 3, 2)),
+        arguments(new Rewrite(Set.of(A.path(), B.path()), List.of(D), Buckets.asGroup(2)), "0 inserted, 0 updated, 0 deleted", 1, 2),
+        arguments(new RowChange(Kind.MERGE, Set.of(A.path()), List.of(D), Buckets.asGroup(2), ReadTablets.ALL, new RowCounts(2, 3, 2)),
             "2 inserted, 3 updated, 2 deleted", 1, 1));
   }
 
@@ -278,7 +280,7 @@ class CommitTest {
   void rewriteOfRemovedFilesFails() throws IOException {
     run(Mode.APPEND, A);
     cluster.beforeWrite = () -> run(Mode.OVERWRITE, B);
-    Rewrite rewrite = new Rewrite(Set.of(A.path()), List.of(C), 2);
+    Rewrite rewrite = new Rewrite(Set.of(A.path()), List.of(C), Buckets.asGroup(2));
     conflict("compact was overtaken: 1 of the 1 files", () -> run(rewrite, cluster.state()));
     assertEquals(Set.of(B.path()), paths());
   }
@@ -287,8 +289,52 @@ class CommitTest {
   void aRewriteGoesOnTopOfAppends() throws IOException {
     run(Mode.APPEND, A);
     cluster.beforeWrite = () -> run(Mode.APPEND, C);
-    run(new Rewrite(Set.of(A.path()), List.of(B), 2), cluster.state());
+    run(new Rewrite(Set.of(A.path()), List.of(B), Buckets.asGroup(2)), cluster.state());
     assertEquals(Set.of(B.path(), C.path()), paths());
+  }
+
+  /** All files are replaced, and the snapshot records the table's number; a file of the old number is refused then. */
+  @Test
+  void aRebucketingChangesTheNumberOfAllFiles() throws IOException {
+    run(Mode.APPEND, A);
+    DataFile first = Files.ofFour("0000001a", "a", 0);
+    DataFile third = Files.ofFour("0000001b", "a", 2);
+    Buckets four = new Buckets(2, 4);
+    run(new Rebucket(Set.of(A.path()), List.of(first, third), four), cluster.state());
+    assertEquals(Set.of(first.path(), third.path()), paths());
+    assertEquals(4, cluster.state().snapshot().orElseThrow().buckets());
+    assertEquals("rebucket", cluster.state().snapshot().orElseThrow().operation());
+    conflict("its files have buckets 4 (2 of the group), the table now has 2", () -> run(Mode.APPEND, B));
+    DataFile another = Files.ofFour("0000001c", "b", 1);
+    run(new NewFiles(Mode.APPEND, List.of(another), four), cluster.state());
+    assertEquals(4, cluster.state().snapshot().orElseThrow().buckets());
+    run(new Rebucket(paths(), List.of(C), Buckets.asGroup(2)), cluster.state());
+    assertEquals(0, cluster.state().snapshot().orElseThrow().buckets());
+  }
+
+  @Test
+  void aRebucketingDoesNotGoOnTopOfAppends() throws IOException {
+    run(Mode.APPEND, A);
+    cluster.beforeWrite = () -> run(Mode.APPEND, C);
+    Rebucket rebucket = new Rebucket(Set.of(A.path()), List.of(Files.ofFour("0000001a", "a", 0)), new Buckets(2, 4));
+    conflict("rebucket was overtaken: 1 files were added meanwhile", () -> run(rebucket, cluster.state()));
+    assertEquals(Set.of(A.path(), C.path()), paths());
+  }
+
+  /** An append that was written before a rebucketing would mix files of two numbers. */
+  @Test
+  void anAppendDoesNotGoOnTopOfARebucketing() throws IOException {
+    run(Mode.APPEND, A);
+    DataFile rewritten = Files.ofFour("0000001a", "a", 0);
+    cluster.beforeWrite = () -> run(new Rebucket(Set.of(A.path()), List.of(rewritten), new Buckets(2, 4)), cluster.state());
+    conflict("its files have buckets 4 (2 of the group), the table now has 2", () -> run(Mode.APPEND, B));
+    assertEquals(Set.of(rewritten.path()), paths());
+  }
+
+  @Test
+  void filesOfAnotherNumberAreRefused() {
+    assertThrows(IllegalArgumentException.class, () -> run(new NewFiles(Mode.APPEND, List.of(A), new Buckets(2, 4)), cluster.state()));
+    assertThrows(IllegalArgumentException.class, () -> run(Mode.APPEND, Files.ofFour("0000001a", "a", 0)));
   }
 
   @ParameterizedTest
@@ -382,10 +428,10 @@ class CommitTest {
   void filesOfAnotherLayoutAreNotMixed() throws IOException {
     run(Mode.APPEND, A);
     conflict("its files have buckets 2, the table now has 4",
-        () -> run(new NewFiles(Mode.APPEND, List.of(B), 4), cluster.state()));
+        () -> run(new NewFiles(Mode.APPEND, List.of(B), Buckets.asGroup(4)), cluster.state()));
     cluster.spec().putArray("sortedBy").add("day").add("id");
     conflict("its files have sortedBy [id], the table now has [day, id]", () -> run(Mode.APPEND, B));
-    run(new NewFiles(Mode.OVERWRITE, List.of(B), 4), cluster.state());
+    run(new NewFiles(Mode.OVERWRITE, List.of(B), Buckets.asGroup(4)), cluster.state());
     assertEquals(Set.of(B.path()), paths());
   }
 

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.plan.FileChains;
 import dev.colocation.spark.write.Change.Rewrite;
@@ -71,7 +72,7 @@ class CompactionTest {
 
   @Test
   void sameRowsInOtherFiles() {
-    Rewrite change = Compaction.of(COMMITTED, rule(1), List.of()).change(List.of(of(20, 0)), 2);
+    Rewrite change = Compaction.of(COMMITTED, rule(1), List.of()).change(List.of(of(20, 0)), Buckets.asGroup(2));
     assertEquals(Set.of(A.path(), B.path()), change.replaced());
   }
 
@@ -79,7 +80,7 @@ class CompactionTest {
   void rowsThatWereLostOrMovedAreRefused() {
     Compaction crowded = Compaction.of(COMMITTED, rule(1), List.of());
     for (List<DataFile> written : List.of(List.<DataFile>of(), List.of(of(19, 0)), List.of(of(20, 1)), List.of(of(20, 0), of(1, 1)))) {
-      WriteException refused = assertThrows(WriteException.RowsDiffer.class, () -> crowded.change(written, 2));
+      WriteException refused = assertThrows(WriteException.RowsDiffer.class, () -> crowded.change(written, Buckets.asGroup(2)));
       assertTrue(refused.getMessage().contains("nothing was changed"), refused.getMessage());
     }
   }

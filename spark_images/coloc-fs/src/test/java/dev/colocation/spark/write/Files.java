@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.KeyRange;
 import java.util.Collections;
 import java.util.Locale;
@@ -26,6 +27,13 @@ final class Files {
     String path = "data/day=" + folder + "/part-" + load
         + String.format(Locale.ROOT, "-1_%05d.c000.zstd.parquet", bucket);
     return new DataFile(path, bucket, day(day), 10, 100, "0".repeat(64), KeyRange.NONE);
+  }
+
+  /** The same for a table with four buckets in a group with two. */
+  static DataFile ofFour(String load, String day, int bucketOfTable) {
+    Buckets four = new Buckets(2, 4);
+    String path = "data/day=" + day + "/part-" + load + "-1" + four.suffix(bucketOfTable) + ".c000.zstd.parquet";
+    return new DataFile(path, four.place(bucketOfTable), day(day), 10, 100, "0".repeat(64), KeyRange.NONE);
   }
 
   static Map<String, String> day(String value) {

@@ -11,6 +11,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.write.Change.Mode;
@@ -48,10 +49,10 @@ class FramedParentTest {
       files.add(Files.file(String.format(Locale.ROOT, "%08x", number), "a"));
     }
     WriteException refused = assertThrows(WriteException.class,
-        () -> NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, 2)));
+        () -> NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, Buckets.asGroup(2))));
     assertTrue(refused.getMessage().contains("would have 262145 files; allowed: 262144. Nothing was changed"));
     files.remove(files.size() - 1);
-    NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, 2));
+    NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, Buckets.asGroup(2)));
   }
 
   /** A commit of many files is stored by bucket, and in format 1 for agents that do not read that yet; it counts the same. */
@@ -62,7 +63,7 @@ class FramedParentTest {
       files.add(Files.file(String.format(Locale.ROOT, "%08x", number), "a"));
     }
     NextManifest manifest =
-        NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, 2));
+        NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, Buckets.asGroup(2)));
     NextManifest older = manifest.inFormat1().orElseThrow();
     assertTrue(ManifestStore.isFramed(manifest.stored()));
     assertFalse(ManifestStore.isFramed(older.stored()));
@@ -72,7 +73,7 @@ class FramedParentTest {
       assertEquals(10L * files.size(), stored.snapshot().path("rows").asLong());
     }
     NextManifest small = NextManifest.of(
-        new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, List.of(Files.A), 2));
+        new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, List.of(Files.A), Buckets.asGroup(2)));
     assertTrue(small.inFormat1().isEmpty());
   }
 }

@@ -14,6 +14,7 @@ import dev.colocation.spark.cluster.KubernetesApi.Answer;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.WriteException;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.Transaction.CommitResult;
@@ -177,7 +178,7 @@ class InterleavingTest {
     String day = random.nextBoolean() ? "a" : "b";
     List<DataFile> files = List.of(Files.file(name, day));
     return mode == Mode.OVERWRITE_MATCHING
-        ? new NewFiles(mode, files, 2, Optional.of(List.of(Files.day(day)))) : new NewFiles(mode, files, 2);
+        ? new NewFiles(mode, files, Buckets.asGroup(2), Optional.of(List.of(Files.day(day)))) : new NewFiles(mode, files, Buckets.asGroup(2));
   }
 
   /** Each snapshot is the one before it with one change that is said to be committed. */

@@ -11,6 +11,7 @@ import dev.colocation.spark.Contract;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
@@ -60,7 +61,7 @@ class ManifestExchangeTest {
         parent.files().stream().map(file -> String.valueOf(file.partition().get("day"))).toList());
     assertEquals(1L << 40, parent.files().get(0).bytes());
     NewFiles change = new NewFiles(
-        Mode.OVERWRITE_MATCHING, List.of(ADDED), 2, Optional.of(List.of(Files.day("a:b"), ADDED.partition())));
+        Mode.OVERWRITE_MATCHING, List.of(ADDED), Buckets.asGroup(2), Optional.of(List.of(Files.day("a:b"), ADDED.partition())));
     NextManifest next = NextManifest.of(table(stored), Optional.of(parent), change);
     assertEquals(text(Contract.storedManifest(Contract.named("manifests", "as Java stored its successor"))),
         text(next.stored()).replaceFirst("\"commitId\":\"[0-9a-f-]{36}\",", ""));

@@ -13,6 +13,7 @@ import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.WriteException.CommitUnknown;
 import dev.colocation.spark.cluster.WriteException.LoadConflict;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
@@ -70,7 +71,7 @@ class RowChangeHistoriesTest {
   private record Statement(
       String name, ReadTablets read, UnaryOperator<Row> change, Row merged, List<Row> loaded, boolean deletesRead) {
     boolean reads(String day, int bucket) {
-      return read.contains(new DataFile("", bucket, Files.day(day), 0, 0, "", KeyRange.NONE));
+      return read.contains(Files.file("00000000", day, bucket));
     }
 
     boolean inserts(List<Row> seen) {
@@ -183,9 +184,9 @@ class RowChangeHistoriesTest {
     List<DataFile> committedFiles = on.snapshot().isEmpty() ? List.of() : storage.read(on.snapshot().get().manifestSha256()).files();
     List<DataFile> read = committedFiles.stream().filter(statement.read()::contains).toList();
     Change change = switch (statement.name()) {
-      case "append" -> new NewFiles(Mode.APPEND, written(statement.loaded()), BUCKETS);
-      case "overwrite-partitions" -> new NewFiles(Mode.OVERWRITE_PARTITIONS, written(statement.loaded()), BUCKETS);
-      case "compact" -> new Rewrite(paths(read), written(read.stream().flatMap(this::rowsOf).toList()), BUCKETS);
+      case "append" -> new NewFiles(Mode.APPEND, written(statement.loaded()), Buckets.asGroup(BUCKETS));
+      case "overwrite-partitions" -> new NewFiles(Mode.OVERWRITE_PARTITIONS, written(statement.loaded()), Buckets.asGroup(BUCKETS));
+      case "compact" -> new Rewrite(paths(read), written(read.stream().flatMap(this::rowsOf).toList()), Buckets.asGroup(BUCKETS));
       default -> rowChange(statement, read);
     };
     return new Begun(statement, on, change, key);
@@ -213,7 +214,7 @@ class RowChangeHistoriesTest {
       counts = counts.plus(new RowCounts(1, 0, 0));
     }
     Kind kind = Kind.valueOf(statement.name().toUpperCase(Locale.ROOT));
-    return new RowChange(kind, replaced, written(after), BUCKETS, statement.read(), counts);
+    return new RowChange(kind, replaced, written(after), Buckets.asGroup(BUCKETS), statement.read(), counts);
   }
 
   private Stream<Row> rowsOf(DataFile file) {

@@ -15,6 +15,7 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.FakeTimer;
 import dev.colocation.spark.cluster.RowCounts;
 import dev.colocation.spark.cluster.WriteException.LoadConflict;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
@@ -52,12 +53,12 @@ class RowChangeTest {
 
   /** An update of some rows: as many files as it replaces. */
   private static RowChange update(ReadTablets read, Set<DataFile> replaced, DataFile... files) {
-    return new RowChange(Kind.UPDATE, paths(replaced), List.of(files), 2, read, new RowCounts(0, 1, 0));
+    return new RowChange(Kind.UPDATE, paths(replaced), List.of(files), Buckets.asGroup(2), read, new RowCounts(0, 1, 0));
   }
 
   /** A MERGE that found no row of its keys. */
   private static RowChange insert(ReadTablets read, DataFile... files) {
-    return new RowChange(Kind.MERGE, Set.of(), List.of(files), 2, read, new RowCounts(10L * files.length, 0, 0));
+    return new RowChange(Kind.MERGE, Set.of(), List.of(files), Buckets.asGroup(2), read, new RowCounts(10L * files.length, 0, 0));
   }
 
   private static Set<String> paths(Set<DataFile> files) {
@@ -69,7 +70,7 @@ class RowChangeTest {
   }
 
   private static NewFiles load(Mode mode, DataFile... files) {
-    return new NewFiles(mode, List.of(files), 2);
+    return new NewFiles(mode, List.of(files), Buckets.asGroup(2));
   }
 
   private CommitResult run(Change change) {
@@ -135,7 +136,7 @@ class RowChangeTest {
   @Test
   void aRowThatIsNotCountedIsNotLost() {
     RowChange wrong = new RowChange(
-        Kind.DELETE, Set.of(A0.path()), List.of(file(1, "a", 0)), 2, ONLY_A0, new RowCounts(0, 0, 1));
+        Kind.DELETE, Set.of(A0.path()), List.of(file(1, "a", 0)), Buckets.asGroup(2), ONLY_A0, new RowCounts(0, 0, 1));
     IllegalStateException error = assertThrows(IllegalStateException.class, () -> wrong.kept(COMMITTED));
     assertTrue(error.getMessage().startsWith("delete wrote 10 rows in place of 10, of which it counts 0 inserted, 0 updated, "
         + "1 deleted: expected 9."), error.getMessage());
@@ -165,7 +166,7 @@ class RowChangeTest {
         arguments("an overwrite of another partition", load(Mode.OVERWRITE_PARTITIONS, other), true),
         arguments("an overwrite of its partition", load(Mode.OVERWRITE_PARTITIONS, Files.file("0000000f", "a", 1)), false),
         arguments("an overwrite", load(Mode.OVERWRITE, other), false),
-        arguments("a compaction of other tablets", new Rewrite(paths(Set.of(A1, B0)), List.of(other), 2), true),
+        arguments("a compaction of other tablets", new Rewrite(paths(Set.of(A1, B0)), List.of(other), Buckets.asGroup(2)), true),
         arguments("a dropped partition", new DropPartitions(List.of(day("b"))), true),
         arguments("its dropped partition", new DropPartitions(List.of(day("a"))), false),
         arguments("a change of another bucket",
@@ -198,13 +199,13 @@ class RowChangeTest {
     DataFile second = file(2, "a", 0);
     DataFile changed = file(3, "b", 0);
     cluster.beforeWrite = () -> {
-      run(new Rewrite(paths(Set.of(A0)), List.of(first), 2));
-      run(new Rewrite(paths(Set.of(first, A1)), List.of(second, file(4, "a", 1)), 2));
+      run(new Rewrite(paths(Set.of(A0)), List.of(first), Buckets.asGroup(2)));
+      run(new Rewrite(paths(Set.of(first, A1)), List.of(second, file(4, "a", 1)), Buckets.asGroup(2)));
     };
     run(update(ReadTablets.ALL, Set.of(B0), changed));
     assertEquals(paths(Set.of(second, file(4, "a", 1), changed, B1, NULL0)), paths());
     DataFile third = file(5, "a", 0);
-    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(second)), List.of(third), 2));
+    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(second)), List.of(third), Buckets.asGroup(2)));
     run(insert(ONLY_A0, file(6, "a", 0)));
     assertTrue(paths().containsAll(paths(Set.of(third, file(6, "a", 0)))));
   }
@@ -212,24 +213,24 @@ class RowChangeTest {
   @Test
   void aCompactionOfAFileThatIsReplacedIsAConflict() {
     run(load(Mode.APPEND, A0, B0));
-    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(A0)), List.of(file(1, "a", 0)), 2));
+    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(A0)), List.of(file(1, "a", 0)), Buckets.asGroup(2)));
     conflict("update was overtaken: 1 of the 1 files that it replaces are no longer committed, e.g. " + A0.path(),
         () -> run(update(ONLY_A0, Set.of(A0), file(2, "a", 0))));
   }
 
   static Stream<Arguments> besidesACompaction() {
     DataFile compacted = file(1, "a", 0);
-    Rewrite compaction = new Rewrite(paths(Set.of(A0)), List.of(compacted), 2);
+    Rewrite compaction = new Rewrite(paths(Set.of(A0)), List.of(compacted), Buckets.asGroup(2));
     DataFile more = file(2, "a", 0);
     return Stream.of(
         arguments("an append to another tablet", List.of(load(Mode.APPEND, file(2, "b", 1)), compaction), true),
         arguments("an append to its tablet, compacted, too",
-            List.of(load(Mode.APPEND, more), new Rewrite(paths(Set.of(A0, more)), List.of(compacted), 2)), false),
+            List.of(load(Mode.APPEND, more), new Rewrite(paths(Set.of(A0, more)), List.of(compacted), Buckets.asGroup(2))), false),
         arguments("an append to its tablet, after it", List.of(compaction, load(Mode.APPEND, more)), false),
         arguments("a change of its tablet", List.of(compaction, update(ONLY_A0, Set.of(compacted), more)), false),
         arguments("an append to its tablet that was taken back",
             List.of(load(Mode.APPEND, more), update(ONLY_A0, Set.of(A0, more), file(3, "a", 0), file(4, "a", 0)),
-                new Rewrite(paths(Set.of(file(3, "a", 0), file(4, "a", 0))), List.of(compacted), 2)), false));
+                new Rewrite(paths(Set.of(file(3, "a", 0), file(4, "a", 0))), List.of(compacted), Buckets.asGroup(2))), false));
   }
 
   /** Other commits are compared one by one with what the statement read. */
@@ -254,7 +255,7 @@ class RowChangeTest {
     cluster.beforeWrite = () -> {
       run(load(Mode.APPEND, file(1, "b", 0)));
       String second = cluster.state().snapshot().orElseThrow().manifestSha256();
-      run(new Rewrite(paths(Set.of(A0)), List.of(file(2, "a", 0)), 2));
+      run(new Rewrite(paths(Set.of(A0)), List.of(file(2, "a", 0)), Buckets.asGroup(2)));
       ArrayNode history = (ArrayNode) cluster.status().path("history");
       switch (why) {
         case "the first snapshot is not kept" -> history.remove(1);
@@ -269,7 +270,7 @@ class RowChangeTest {
   @Test
   void anOverwriteOfPartitionsReplacesWhatACompactionLeft() throws IOException {
     run(load(Mode.APPEND, A0, B0));
-    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(A0)), List.of(file(1, "a", 0)), 2));
+    cluster.beforeWrite = () -> run(new Rewrite(paths(Set.of(A0)), List.of(file(1, "a", 0)), Buckets.asGroup(2)));
     run(load(Mode.OVERWRITE_PARTITIONS, file(2, "a", 1)));
     assertEquals(paths(Set.of(file(2, "a", 1), B0)), paths());
   }
@@ -307,7 +308,7 @@ class RowChangeTest {
     run(load(Mode.APPEND, A0, B0));
     DataFile changed = file(1, "a", 0);
     for (Change later : Arrays.asList(
-        load(Mode.APPEND, file(2, "a", 0)), new Rewrite(paths(Set.of(B0)), List.of(file(3, "b", 0)), 2))) {
+        load(Mode.APPEND, file(2, "a", 0)), new Rewrite(paths(Set.of(B0)), List.of(file(3, "b", 0)), Buckets.asGroup(2)))) {
       ColocatedTable began = cluster.state();
       if (paths().contains(A0.path())) {
         run(update(ONLY_A0, Set.of(A0), changed));

@@ -27,7 +27,7 @@ class SendQueueTest {
     List<Path> contents = Stream.of("first", "second", "third").map(folder::resolve).toList();
     try (ServerSocket silent = new ServerSocket(0, 0, InetAddress.getLoopbackAddress());
         SendQueue sendQueue = new SendQueue(new Destination(
-            "shop", "orders-12345678", List.of(List.of("node-1")),
+            "shop", "orders-12345678", List.of(List.of("node-1")), 1,
             Map.of("node-1", "https://127.0.0.1:" + silent.getLocalPort()),
             new AgentAccess(token.toString(), tls.authority().toString(), 60)))) {
       for (Path content : contents) {

@@ -17,6 +17,7 @@ import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.cluster.WriteException.ReplicasMissing;
 import dev.colocation.spark.fs.AgentClient;
+import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
@@ -24,6 +25,7 @@ import dev.colocation.spark.fs.TestTls;
 import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
+import dev.colocation.spark.write.Change.Rebucket;
 import dev.colocation.spark.write.Destination.AgentAccess;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.Transaction.CommitResult;
@@ -41,6 +43,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -113,7 +116,7 @@ class TransactionTest {
   }
 
   private static NewFiles load(Mode mode, SentFile... sent) {
-    return new NewFiles(mode, List.of(sent).stream().map(SentFile::file).toList(), 2);
+    return new NewFiles(mode, List.of(sent).stream().map(SentFile::file).toList(), Buckets.asGroup(2));
   }
 
   private List<String> holders(String path) {
@@ -486,8 +489,10 @@ class TransactionTest {
   void otherBucketCountIsAConflict() throws IOException {
     Transaction transaction = begin();
     SentFile sent = send(transaction, "0000000a", 0);
-    CommitTest.conflict("group sales had 3 buckets when the load began, now it has 2; load again",
-        () -> transaction.commit(new NewFiles(Mode.APPEND, List.of(sent.file()), 3), List.of(sent), Optional.empty()));
+    CommitTest.conflict("had 3 buckets when the load began, now it has 2. Nothing was changed; load again",
+        () -> transaction.commit(new NewFiles(Mode.APPEND, List.of(sent.file()), Buckets.asGroup(3)), List.of(sent), Optional.empty()));
+    CommitTest.conflict("had 6 (3 of the group) buckets when the load began, now it has 2",
+        () -> transaction.commit(new Rebucket(Set.of(), List.of(sent.file()), new Buckets(3, 6)), List.of(sent), Optional.empty()));
   }
 
   @ParameterizedTest

@@ -1,0 +1,331 @@
+"""Tables that have a multiple of their group's buckets: alone, joined with others, changed and rebucketed."""
+
+import itertools
+import random
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from colocation.spark import explain_json
+from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.sorted_tables import ADAPTIVE, MERGED, restored
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "unequal"
+IN = f"{CATALOG}.{NAMESPACE}"
+NUMBERS = {"six": 6, "twelve": 12, "more": 12, "many": 24}
+COLUMNS = "k BIGINT, n BIGINT, word STRING, day INT"
+ROWS = """
+SELECT if(id % 11 = 0, NULL, id * {factor} % 67) AS k, id AS n, concat('w', id % 5) AS word, CAST(id % 3 AS INT) AS day
+FROM range({first}, {last})
+"""
+
+
+def make(session: SparkSession, name: str, buckets: int, partitions: str = "", group: str = "sales") -> str:
+    """An empty table; its name. Group sales has six buckets."""
+    session.sql(f"CREATE TABLE {IN}.{name} ({COLUMNS}) {partitions} CLUSTERED BY (k) INTO {buckets} BUCKETS "
+                f"TBLPROPERTIES ('colocate_with'='{group}')")  # fmt: skip
+    return f"{IN}.{name}"
+
+
+@pytest.fixture
+def facts(session: SparkSession) -> Iterator[SparkSession]:
+    """Tables of 6, 12 and 24 buckets with several files in each, and the same rows as views of plain Parquet."""
+    for place, (name, buckets) in enumerate(NUMBERS.items()):
+        plain = f"{session.conf.get('spark.sql.warehouse.dir')}/{NAMESPACE}-{name}"
+        if not session.catalog.tableExists(f"{IN}.{name}"):
+            made = make(session, name, buckets, "PARTITIONED BY (day)" if name == "more" else "")
+            for first in (0, 150):
+                session.sql(f"INSERT INTO {made} {ROWS.format(factor=place + 1, first=first, last=first + 150)}")
+            session.table(made).write.parquet(plain)
+        session.read.parquet(plain).createOrReplaceTempView(f"plain_{name}")
+    yield from restored(session)
+
+
+def answer(rows: DataFrame) -> list[tuple[Any, ...]]:
+    """All rows, sorted."""
+    return sorted((tuple(row) for row in rows.collect()), key=str)
+
+
+def executed(rows: DataFrame) -> str:
+    """The plan as it ran, with adaptive execution, too."""
+    rows.collect()
+    return str(rows._jdf.queryExecution().executedPlan().toString()).split("Initial Plan")[0]
+
+
+def tasks(rows: DataFrame) -> int:
+    """Of the last stage."""
+    return int(rows.rdd.getNumPartitions())
+
+
+def check(session: SparkSession, query: str) -> DataFrame:
+    """Compare a query with the same one of plain Parquet; ``{six}`` stands for a table."""
+    found = session.sql(query.format(**{name: f"{IN}.{name}" for name in NUMBERS}))
+    expected = session.sql(query.format(**{name: f"plain_{name}" for name in NUMBERS}))
+    rows = answer(found)
+    assert rows == answer(expected) and rows
+    return found
+
+
+def test_one_table(facts: SparkSession) -> None:
+    """Each file has the rows of one of the table's buckets, and its name has the group's bucket, too."""
+    for name, buckets in NUMBERS.items():
+        named = "_metadata.file_path, '-[0-9]+(-g[0-9]+)?_([0-9]+)[.]'"
+        places = facts.sql(
+            f"SELECT DISTINCT pmod(hash(k), {buckets}), pmod(hash(k), 6), regexp_extract({named}, 1), "
+            f"regexp_extract({named}, 2) FROM {IN}.{name}"
+        ).collect()
+        assert len(places) > buckets / 2
+        for bucket, place, mark, number in places:
+            assert (int(number), mark) == (bucket, "" if buckets == 6 else f"-g{place:05d}"), name
+    assert "INTO 24 BUCKETS" in facts.sql(f"SHOW CREATE TABLE {IN}.many").collect()[0][0]
+    facts.conf.set(ADAPTIVE, "false")
+    found = check(facts, "SELECT k, count(*), sum(n) FROM {many} GROUP BY k")
+    plan = executed(found)
+    assert "Exchange" not in plan and tasks(found) == 24
+
+
+JOINS = {
+    "equal": ("SELECT * FROM {twelve} a JOIN {more} b ON a.k = b.k", 12),
+    "half": ("SELECT * FROM {twelve} a JOIN {six} b ON a.k = b.k", 6),
+    "half of more": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k", 12),
+    "left": ("SELECT * FROM {six} a LEFT JOIN {many} b ON a.k = b.k", 6),
+    "full": ("SELECT * FROM {many} a FULL JOIN {six} b ON a.k = b.k", 6),
+    "anti": ("SELECT * FROM {many} a WHERE NOT EXISTS (SELECT 1 FROM {six} b WHERE a.k = b.k AND b.n > 100)", 6),
+    "in": ("SELECT * FROM {many} a WHERE k IN (SELECT k FROM {more} WHERE n > 100)", 12),
+    "three": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k JOIN {six} c ON b.k = c.k", 6),
+    "group": ("SELECT a.k, count(*), max(b.n) FROM {many} a JOIN {six} b ON a.k = b.k GROUP BY a.k", 6),
+    "window": (
+        "SELECT a.k, a.n, b.n, row_number() OVER (PARTITION BY a.k ORDER BY a.n, b.n) FROM {many} a "
+        "JOIN {twelve} b ON a.k = b.k", 12,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("name", JOINS)
+def test_joins_need_no_shuffle(facts: SparkSession, name: str, adaptive: str) -> None:
+    """By the smaller number. Files of a task are merged, so that nothing is sorted but a window's other columns."""
+    facts.conf.set(ADAPTIVE, adaptive)
+    query, number = JOINS[name]
+    found = check(facts, query)
+    plan = executed(found)
+    assert "Exchange" not in plan and MERGED in plan
+    assert plan.count("Sort [") == (1 if name == "window" else 0), plan
+    assert tasks(found) == number
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_eight_sixteen_and_thirty_two_in_one_query(facts: SparkSession, tables: ClusterTables, adaptive: str) -> None:
+    """A task reads one, two and four buckets; a join of the larger two alone is in tasks of the middle number."""
+    facts.conf.set(ADAPTIVE, adaptive)
+    if not facts.catalog.tableExists(f"{IN}.of8"):
+        tables.add_group("eight", ["bigint"], (*MAP, *MAP)[:8])
+        for number in (8, 16, 32):
+            name = make(facts, f"of{number}", number, group="eight")
+            for part in ("n < 150", "n >= 150"):
+                facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six WHERE {part}")
+    query = "SELECT a.k, b.n AS n, c.n AS m FROM {{}}{} a JOIN {{}}{} b ON a.k = b.k JOIN {{}}{} c ON a.k = c.k"
+    for numbers, expected in (((8, 16, 32), 8), ((32, 8, 16), 8), ((32, 16, 32), 16)):
+        text = query.format(*numbers)
+        found = facts.sql(text.replace("{}", f"{IN}.of"))
+        plain = facts.sql(re.sub(r"\{\}[0-9]+", "plain_six", text))
+        assert answer(found) == answer(plain)
+        plan = executed(found)
+        assert "Exchange" not in plan and "Sort [" not in plan and tasks(found) == expected
+
+
+def test_verdicts_name_the_number(facts: SparkSession) -> None:
+    """A join of tables with different numbers is colocated, in fewer tasks."""
+    [join] = explain_json(facts.sql(JOINS["half"][0].format(twelve=f"{IN}.twelve", six=f"{IN}.six")))["joins"]
+    assert join["colocate"] and f"the 12 buckets of {IN}.twelve are read as 6" in str(join)
+
+
+def test_small_tables_are_broadcast(facts: SparkSession) -> None:
+    """A table that is broadcast does not make the others coarser."""
+    facts.conf.set(ADAPTIVE, "false")
+    facts.conf.set("spark.sql.autoBroadcastJoinThreshold", "10m")
+    found = check(facts, "SELECT a.k, count(b.n) FROM {many} a LEFT JOIN {six} b ON a.k = b.k GROUP BY a.k")
+    assert "BroadcastHashJoin" in executed(found) and tasks(found) == 24
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_queries(facts: SparkSession, seed: int) -> None:
+    """Equal to plain Parquet's, under settings that change plans."""
+    random_of = random.Random(seed)
+    settings = {
+        ADAPTIVE: ("true", "false"),
+        "spark.sql.autoBroadcastJoinThreshold": ("-1", "1k", "10m"),
+        "spark.sql.bucketing.coalesceBucketsInJoin.enabled": ("true", "false"),
+        "spark.sql.codegen.wholeStage": ("true", "false"),
+        "spark.colocation.trustSortedFiles": ("true", "false"),
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": ("true", "false"),
+        "spark.sql.join.preferSortMergeJoin": ("true", "false"),
+    }
+    for _ in range(4):
+        for key, values in settings.items():
+            facts.conf.set(key, random_of.choice(values))
+        chosen = [random_of.choice(list(NUMBERS)) for _ in range(random_of.randint(2, 4))]
+        query = f"SELECT t0.k AS k, t0.n AS n, t0.day AS day FROM {{{chosen[0]}}} t0"
+        for place, name in enumerate(chosen[1:], 1):
+            how = random_of.choice(["JOIN", "LEFT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+            more = random_of.choice(["", f" AND t{place}.n % 3 = 0", f" AND t{place}.day = t0.day"])
+            side = f"{{{name}}}" if random_of.random() < 0.5 else (
+                f"(SELECT k, max(n) AS n, max(day) AS day FROM {{{name}}} GROUP BY k)")  # fmt: skip
+            query += f" {how} {side} t{place} ON t0.k = t{place}.k{more}"
+        if "JOIN" not in query.replace("LEFT ANTI JOIN", ""):
+            query += " WHERE t0.n > 20"
+        query = random_of.choice([
+            "SELECT k, count(*) AS c, sum(n) AS s FROM ({}) GROUP BY k",
+            "SELECT k, n, sum(n) OVER (PARTITION BY k ORDER BY n, day) AS s FROM ({})",
+            "SELECT * FROM ({}) UNION ALL SELECT k, n, day FROM {{many}} WHERE k < 9",
+            "SELECT count(*) AS c, sum(n) AS s, count(DISTINCT k) AS d FROM ({})",
+            "SELECT x.k, x.n, (SELECT max(n) FROM {{six}} s WHERE s.k = x.k) AS m FROM ({}) x",
+        ]).format(query)  # fmt: skip
+        found = facts.sql(query.format(**{name: f"{IN}.{name}" for name in NUMBERS}))
+        expected = facts.sql(query.format(**{name: f"plain_{name}" for name in NUMBERS}))
+        assert answer(found) == answer(expected), query
+
+
+@pytest.mark.parametrize(
+    ("target", "source"), [("twelve", "six"), ("six", "twelve"), ("twelve", "many"), ("many", "more")])
+def test_rows_are_written_into_their_buckets(facts: SparkSession, target: str, source: str) -> None:
+    """Rows that lie in other buckets are shuffled: inserted, merged, updated, deleted, compacted."""
+    name = make(facts, f"{target}_from_{source}", NUMBERS[target])
+    facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM {IN}.{source}")
+    facts.sql(f"INSERT INTO {name} SELECT k, n + 1000, word, day FROM {IN}.{target} WHERE n < 50")
+    largest = f"SELECT k, max(n) AS n FROM {IN}.{source} WHERE k < 30 GROUP BY k"
+    facts.sql(f"MERGE INTO {name} t USING ({largest}) s ON t.k = s.k WHEN MATCHED AND t.n % 2 = 0 THEN DELETE "
+              "WHEN MATCHED THEN UPDATE SET word = concat('m', s.n)")  # fmt: skip
+    facts.sql(f"UPDATE {name} SET k = k + 100 WHERE n % 7 = 0")
+    facts.sql(f"DELETE FROM {name} WHERE k IN (SELECT k FROM {IN}.{source} WHERE n > 250)")
+    facts.sql(f"CALL {CATALOG}.system.compact(table => '{NAMESPACE}.{target}_from_{source}')")
+    first = f"SELECT k, n, word, day FROM plain_{source}"
+    second = f"SELECT k, n + 1000, word, day FROM plain_{target} WHERE n < 50"
+    expected = facts.sql(
+        f"WITH rows AS ({first} UNION ALL {second}), "
+        f"s AS (SELECT k, max(n) AS n FROM plain_{source} WHERE k < 30 GROUP BY k), "
+        "merged AS (SELECT r.k, r.n, if(s.k IS NULL, word, concat('m', s.n)) AS word, day FROM rows r "
+        "LEFT JOIN s ON r.k = s.k WHERE s.k IS NULL OR r.n % 2 != 0), "
+        "moved AS (SELECT if(n % 7 = 0, k + 100, k) AS k, n, word, day FROM merged) "
+        f"SELECT * FROM moved WHERE NOT coalesce(k IN (SELECT k FROM plain_{source} WHERE n > 250), false)"
+    )
+    assert answer(facts.table(name)) == answer(expected)
+    wrong = facts.sql(f"SELECT 1 FROM {name} WHERE pmod(hash(k), {NUMBERS[target]}) != "
+                      "CAST(regexp_extract(_metadata.file_path, '_([0-9]+)[.]', 1) AS INT)")  # fmt: skip
+    assert wrong.isEmpty()
+    assert facts.sql(f"SELECT count(*) FROM {name} a JOIN {IN}.six b ON a.k = b.k").collect() == (
+        expected.join(facts.table("plain_six"), "k").selectExpr("count(*)").collect())
+
+
+def rebucket(session: SparkSession, name: str, buckets: int) -> dict[str, Any]:
+    """What the procedure did."""
+    call = f"CALL {CATALOG}.system.rebucket(table => '{NAMESPACE}.{name}', buckets => {buckets})"
+    return dict(session.sql(call).collect()[0].asDict())
+
+
+def test_rebucketing(facts: SparkSession, tables: ClusterTables) -> None:
+    """One commit that changes no row. Older snapshots keep their number; a repetition does nothing."""
+    name = make(facts, "grows", 6, "PARTITIONED BY (day)")
+    facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six")
+    before = answer(facts.table(name))
+    done = rebucket(facts, "grows", 24)
+    assert (done["buckets_before"], done["buckets"], done["rows"], done["snapshot_id"]) == (6, 24, len(before), 2)
+    table = tables.get("grows")
+    assert (table["spec"]["buckets"], table["status"]["snapshot"]["buckets"]) == (24, 24)
+    assert table["status"]["snapshot"]["operation"] == "rebucket" and "buckets" not in table["status"]["history"][0]
+    tables.change_spec("ct", "grows", buckets=None)  # as if it had been interrupted after the commit
+    assert rebucket(facts, "grows", 24)["files_before"] == 0 and tables.get("grows")["status"]["snapshot"]["id"] == 2
+    assert tables.get("grows")["spec"]["buckets"] == 24
+    assert answer(facts.table(name)) == answer(facts.sql(f"SELECT * FROM {name} VERSION AS OF 1")) == before
+    both = f"SELECT a.k, a.n, b.n FROM {name} a JOIN {name} VERSION AS OF 1 b ON a.k = b.k"
+    expected = "SELECT a.k, a.n, b.n FROM plain_six a JOIN plain_six b ON a.k = b.k"
+    assert answer(facts.sql(both)) == answer(facts.sql(expected)) and "Exchange" not in executed(facts.sql(both))
+    reader = facts.read.option("readChangeFeed", "true").option("startingVersion", 2)
+    assert reader.table(name).isEmpty()
+    facts.sql(f"INSERT INTO {name} SELECT k, n + 5000, word, day FROM plain_six")
+    facts.sql(f"DELETE FROM {name} WHERE n = 7")
+    assert reader.table(name).count() == len(before) + 1
+    tables.change("ct", "grows", buckets=6)  # of the group, as the operator writes it
+    assert rebucket(facts, "grows", 6)["buckets_before"] == 24
+    assert tables.get("grows")["spec"]["buckets"] == 6 and "buckets" not in tables.get("grows")["status"]["snapshot"]
+    assert facts.table(name).count() == 2 * len(before) - 1
+
+
+def test_what_is_no_multiple(facts: SparkSession) -> None:
+    """The error names the numbers."""
+    with pytest.raises(Exception, match=r"buckets is 9; table .* is in a group of 6 buckets; allowed: 6 or a multiple"):
+        rebucket(facts, "six", 9)
+    with pytest.raises(Exception, match="buckets is 3"):
+        rebucket(facts, "six", 3)
+
+
+def test_an_empty_table(facts: SparkSession, tables: ClusterTables) -> None:
+    """Rows that come later have the new number."""
+    name = make(facts, "empty", 6)
+    assert rebucket(facts, "empty", 12)["rows"] == 0
+    facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six")
+    assert tables.get("empty")["status"]["snapshot"]["buckets"] == tables.get("empty")["spec"]["buckets"] == 12
+    assert answer(facts.table(name)) == answer(facts.table("plain_six"))
+
+
+def test_rows_that_were_analyzed_before(facts: SparkSession, tables: ClusterTables) -> None:
+    """A DataFrame that was made before writes by the new number."""
+    name = make(facts, "race", 6)
+    facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six")
+    other = tables.configure(facts.newSession())
+    writer = facts.table("plain_six").select("k", "n", "word", "day").writeTo(name)
+    rebucket(other, "race", 12)
+    writer.append()
+    assert re.search("INTO 12 BUCKETS", facts.sql(f"SHOW CREATE TABLE {name}").collect()[0][0])
+    assert facts.table(name).count() == 2 * facts.table("plain_six").count()
+
+
+def test_writers_during_a_rebucketing_lose_no_row(facts: SparkSession, tables: ClusterTables) -> None:
+    """Appends and changes of the number at once: each stands, or fails with LoadConflict and leaves nothing."""
+    name = make(facts, "written", 6)
+    facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six")
+    ended = threading.Event()
+
+    def stands(session: SparkSession, statement: str) -> bool:
+        try:
+            session.sql(statement)
+        except PySparkException as error:
+            assert "LoadConflict" in str(error)
+            return False
+        return True
+
+    def write(first: int) -> list[int]:
+        session = tables.configure(facts.newSession())
+        stood: list[int] = []
+        for batch in itertools.count(first, 2):
+            if ended.wait(0.3):
+                return stood
+            if stands(session, f"INSERT INTO {name} SELECT id, {batch}, 'batch', 0 FROM range(40)"):
+                stood.append(batch)
+        raise AssertionError("unreachable")
+
+    tables.change("ct", "written", buckets=6)  # of the group, as the operator writes it
+    with ThreadPoolExecutor(2) as threads:
+        writing = [threads.submit(write, first) for first in (1000, 1001)]
+        call = f"CALL {CATALOG}.system.rebucket(table => '{NAMESPACE}.written', buckets => {{}})"
+        numbers = [number for number in (12, 24, 6, 12) if stands(facts, call.format(number))]
+        ended.set()
+        stood = [batch for one in writing for batch in one.result()]
+    numbers += [rebucket(facts, "written", 24)["buckets"]]
+    assert stood and tables.get("written")["spec"]["buckets"] == numbers[-1]
+    batches = facts.createDataFrame([(batch,) for batch in stood], "n BIGINT")
+    expected = facts.table("plain_six").select("k", "n", "word", "day").union(
+        batches.crossJoin(facts.range(40)).selectExpr("id AS k", "n", "'batch' AS word", "0 AS day"))
+    assert answer(facts.table(name)) == answer(expected)
+    joined = facts.sql(f"SELECT a.k, count(*) FROM {name} a JOIN {IN}.six b ON a.k = b.k GROUP BY a.k")
+    assert answer(joined) == answer(
+        expected.join(facts.table("plain_six").select("k"), "k").groupBy("k").count())
