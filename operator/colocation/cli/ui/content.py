@@ -12,6 +12,7 @@ from ...model.reader_rules import CURRENT, Freshness
 from ...model.salvage import salvage
 from ...model.snapshot import Snapshot
 from ...model.table import ColocatedTableStatus
+from ...submit.group_view import GroupView, decide
 from .matrix import Row, matrix_of, natural_order, node_state
 
 Json = dict[str, Any]
@@ -43,7 +44,7 @@ def overview(findings: Findings) -> Json:
     return {
         "now": findings.now,
         "problems": _problems(findings),
-        "groups": [_group(item, findings.freshness) for item in findings.groups],
+        "groups": [_group(item, findings) for item in findings.groups],
         "tables": [_table(item) for item in findings.tables],
         "nodes": list(_nodes(findings.snapshot)) if findings.snapshot else None,
         "events": [_event(item) for item in reversed(findings.events[-MAX_LISTED_EVENTS:])],
@@ -62,7 +63,7 @@ def group_page(findings: Findings, key: GroupKey) -> Json | None:
     running = list(_clones(findings.snapshot, key))
     moves = list(_moves(planned, {(clone["bucket"], clone["to"]) for clone in running}))
     return {
-        **_group(item, findings.freshness),
+        **_group(item, findings),
         "now": findings.now,
         "conditions": [one.to_json_dict() for one in status.conditions],
         "mapVersion": status.map_version,
@@ -95,9 +96,24 @@ def _status(item: Json) -> ColocationGroupStatus:
     return _salvaged(item)[0]
 
 
-def _group(item: Json, freshness: Freshness) -> Json:
+def _joins(item: Json, findings: Findings) -> Json:
+    """Whether a join of the group's tables that starts now shuffles, by the rule of ``submit``, and why.
+
+    Where the operator cannot be asked which agents are ready, its last report on each replica counts.
+    """
+    status = _status(item)
+    mapped = {node for row in status.backends_per_bucket_seq or () for node in row}
+    ready = {node.name for node in findings.snapshot.nodes if node.ready} if findings.snapshot else mapped
+    group = GroupView.from_status(
+        _key(item), status, "", None, freshness=findings.freshness, spec=item.get("spec") or {}, ready=ready
+    )
+    decision = decide(group, {})
+    return {"shuffle": not decision.colocated, "why": decision.reason or decision.note}
+
+
+def _group(item: Json, findings: Findings) -> Json:
     """A row of the list of groups; a verdict that does not hold any more is unknown."""
-    spec, status = item.get("spec") or {}, _status(item)
+    spec, status, freshness = item.get("spec") or {}, _status(item), findings.freshness
     conditions = {one.type: one for one in status.conditions}
     stable, stalled = conditions.get(ConditionType.STABLE), conditions.get(ConditionType.STALLED)
     reconciling = conditions.get(ConditionType.RECONCILING)
@@ -109,6 +125,7 @@ def _group(item: Json, freshness: Freshness) -> Json:
         "reason": status.reason if known else str(Reason.OPERATOR_SILENT),
         "message": (stable.message if stable else "") if known else freshness.message,
         "since": stable.last_transition_time if stable else None,
+        "joins": _joins(item, findings),
         "stalled": f"{stalled.reason}: {stalled.message}" if stalled and stalled.status == "True" else "",
         "doing": f"{reconciling.reason}: {reconciling.message}" if reconciling else "",
         "tables": status.table_count or 0,

@@ -116,6 +116,32 @@ def unstable() -> Findings:
     return findings_of(make_snapshot(nodes, group, clones=(clone,)))
 
 
+def dead() -> Findings:
+    """Two nodes are away, and with them both replicas of one bucket: joins shuffle."""
+    nodes = nodes_of(5)
+    for place in (1, 2):
+        nodes[place] = nodes[place].model_copy(update={"ready": False, "not_ready_reason": "NodeNotReady"})
+    group = make_group(5, 2, spread(5, nodes, 2))
+    found = findings_of(make_snapshot(nodes, group))
+    down = {node.name for node in nodes if not node.ready}
+    replicas = {bucket: {node: "down" for node in row if node in down} for bucket, row in enumerate(group.map or ())}
+    found.groups[0]["status"]["unstableBuckets"] = [
+        {"bucket": bucket, "reason": "NodeNotReady", "replicas": one} for bucket, one in replicas.items() if one
+    ]
+    return found
+
+
+def empty() -> Findings:
+    """An installation in which nobody has made a group."""
+    return Findings(TIME, [], [], [])
+
+
+def in_a_cloud() -> Findings:
+    """Names as EKS gives them."""
+    nodes = [make_node(f"ip-10-0-1-{number}.eu-central-1.compute.internal") for number in range(101, 106)]
+    return findings_of(make_snapshot(nodes, make_group(16, 3, spread(16, nodes))))
+
+
 def moving() -> Findings:
     """A node has joined; the first copies to it run."""
     nodes = nodes_of(5)

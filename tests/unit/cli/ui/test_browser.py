@@ -33,7 +33,8 @@ class Served:
         self.findings = lambda: findings
         self.tab.open("about:blank")
         self.tab.open(self.server.url)
-        self.tab.wait("document.querySelectorAll('.matrix .cell').length > 1")
+        replicas = "document.querySelectorAll('.matrix .cell').length > 1"
+        self.tab.wait(replicas if findings.groups else "document.title === 'No groups'")
         return self.tab
 
     def close(self) -> None:
@@ -59,22 +60,50 @@ def text(tab: Browser, selector: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("findings", "verdict", "marks"),
+    ("findings", "joins", "verdict", "marks"),
     [
-        pytest.param(scenes.stable, "stable: AllReplicasComplete", {"complete"}, id="stable"),
+        pytest.param(scenes.stable, "do not shuffle", "stable: AllReplicasComplete", {"complete"}, id="stable"),
         pytest.param(
-            scenes.unstable, "not stable: NodeNotReady", {"complete", "down", "corrupt", "copying"}, id="unstable"
+            scenes.unstable, "do not shuffle", "not stable: NodeNotReady", {"complete", "down", "corrupt", "copying"},
+            id="unstable",
         ),
-        pytest.param(scenes.moving, "stable: AllReplicasComplete", {"complete", "copying", "planned"}, id="moving"),
-        pytest.param(scenes.proposing, "stable: AllReplicasComplete", {"complete", "proposed"}, id="proposing"),
+        pytest.param(scenes.dead, "shuffle", "not stable: NodeNotReady", {"complete", "down"}, id="dead"),
+        pytest.param(
+            scenes.moving, "do not shuffle", "stable: AllReplicasComplete", {"complete", "copying", "planned"},
+            id="moving",
+        ),
+        pytest.param(
+            scenes.proposing, "do not shuffle", "stable: AllReplicasComplete", {"complete", "proposed"}, id="proposing"
+        ),
     ],
-)
-def test_what_is_seen(served: Served, findings: Callable[[], Findings], verdict: str, marks: set[str]) -> None:
-    """The verdict in words, and each state of a replica with its mark."""
+)  # fmt: skip
+def test_what_is_seen(
+    served: Served, findings: Callable[[], Findings], joins: str, verdict: str, marks: set[str]
+) -> None:
+    """Whether joins shuffle, the verdict in words, and each state of a replica with its mark."""
     tab = served.show(findings())
+    assert text(tab, "#group-joins") == f"joins {joins}"
     assert text(tab, "#group-verdict") == verdict
     script = "return [...document.querySelectorAll('.matrix .cell')].map((one) => one.classList[1])"
     assert set(tab.run(script)) == marks
+
+
+def test_a_page_without_groups_tells_the_next_step(served: Served) -> None:
+    """The commands that make the first group, in the place of empty tables of one."""
+    tab = served.show(scenes.empty())
+    hidden = "return ['empty', 'group'].map((name) => document.getElementById(name).hidden)"
+    assert tab.run(hidden) == [False, True]
+    assert "kubectl apply -f" in text(tab, "#empty")
+
+
+def test_long_names_of_nodes_are_cut_in_the_middle(served: Served) -> None:
+    """Clouds' names begin and end alike; the whole name is there for the pointer and for screen readers."""
+    tab = served.show(scenes.in_a_cloud())
+    names = "[...document.querySelectorAll('.row-name[title]')]"
+    shown = tab.run(f"return {names}.map((one) => [one.textContent, one.title])")
+    assert len({name for name, _ in shown}) == 5
+    assert all(len(name) == 26 and name.startswith("ip-10-0-1-") and name.endswith("internal") for name, _ in shown)
+    assert all(full.endswith(".eu-central-1.compute.internal") for _, full in shown)
 
 
 def test_moves_that_await_approval_are_explained_once(served: Served) -> None:

@@ -1,5 +1,6 @@
 """The page's data: replicas with state, age and reason; moves, clones, nodes, tables, events."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -102,6 +103,26 @@ def test_a_verdict_that_is_too_old_is_unknown() -> None:
     found = overview(findings)
     assert (found["groups"][0]["stable"], found["groups"][0]["reason"]) == (None, "OperatorSilent")
     assert found["problems"] == ["OperatorSilent: silent since noon"]
+
+
+@pytest.mark.parametrize(
+    ("findings", "joins"),
+    [
+        pytest.param(scenes.stable, (False, ""), id="stable"),
+        pytest.param(scenes.unstable, (False, "group is not stable: NodeNotReady"), id="live replicas"),
+        pytest.param(scenes.dead, (True, "NoLiveReplica: bucket"), id="a bucket has none"),
+        pytest.param(lambda: replace(scenes.stable(), freshness=Freshness(message="silent since noon")),
+                     (True, "OperatorSilent: silent since noon"), id="the operator is silent"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("ask", [lambda one: one, without_operator], ids=["all rights", "without the operator"])
+def test_the_first_question_is_whether_joins_shuffle(
+    findings: Callable[[], Findings], joins: tuple[bool, str], ask: Callable[[Findings], Findings]
+) -> None:
+    """As `colocation submit` decides, in its words."""
+    found = overview(ask(findings()))["groups"][0]["joins"]
+    assert found["shuffle"] is joins[0]
+    assert joins[1] in found["why"]
 
 
 def test_tables_nodes_and_events() -> None:

@@ -33,6 +33,13 @@ export function fill(parent, items, make) {
   while (parent.children.length > items.length) parent.lastElementChild.remove();
 }
 
+/** A name of at most so many letters: nodes of clouds begin alike, and differ in the middle or at the end. */
+export function cutInTheMiddle(text, most) {
+  if (text.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${text.slice(0, most - 1 - end)}…${text.slice(-end)}`;
+}
+
 /** A table of rows of cells. A cell is a text, or {text, number, tone}, or {progress, of}. */
 export function table(id, heads, rows, empty) {
   const found = document.getElementById(id);

@@ -1,5 +1,5 @@
 // Nodes x buckets, however many: only what can be seen is in the document, and of that only cells that hold something.
-import { age, element } from "./elements.js";
+import { age, cutInTheMiddle, element } from "./elements.js";
 
 export const STATES = {
   complete: ["✓", "complete"],
@@ -16,6 +16,7 @@ export const STATES = {
 };
 const SIDE = 22;
 const NAMES = 200;
+const MOST_LETTERS = 26;
 const OVERSCAN = 3;
 const MOST_ROWS = 18;
 const NARROWEST = 10;
@@ -117,10 +118,11 @@ export class Matrix {
     made.style.top = `${index * SIDE}px`;
     made.style.width = `${NAMES + this.buckets * this.wide}px`;
     made.style.height = `${SIDE}px`;
-    const name = element("div", `row-name${row.state ? " bad" : ""}`, row.state ? `${row.node} (${row.state})` : row.node);
+    const state = row.state ? ` (${row.state})` : "";
+    const name = element("div", `row-name${state ? " bad" : ""}`, cutInTheMiddle(row.node, MOST_LETTERS - state.length) + state);
     name.setAttribute("role", "rowheader");
     name.style.width = `${NAMES}px`;
-    name.title = name.textContent;
+    name.title = row.node + state;
     made.append(name);
     for (const cell of row.cells) {
       if (cell[0] >= from && cell[0] < to) made.append(this.cell(index, cell));

@@ -31,11 +31,23 @@ function verdict(group) {
   return group.stable ? ["stable", "good"] : ["not stable", "bad"];
 }
 
+/** [words, tone]: whether a join that starts now shuffles. */
+function joins(group) {
+  if (group.stable == null && !group.reason) return ["joins: not judged yet", "wait"];
+  return group.joins.shuffle ? ["joins shuffle", "bad"] : ["joins do not shuffle", "good"];
+}
+
+function showBadge(id, [word, tone], why = "") {
+  document.getElementById(id).className = `badge ${tone}`;
+  say(id, why ? `${word}: ${why}` : word);
+}
+
 function showGroups(groups, current) {
   const items = groups.map((group) => ({ group, current: group === current }));
   fill(document.getElementById("groups"), items, ({ group, current: isCurrent }) => {
     const [word, tone] = verdict(group);
-    const link = element("a", "", nameOf(group), element("span", `why ${tone}`, group.stable ? word : `${word}: ${group.reason ?? ""}`));
+    const [joined, joinedTone] = joins(group);
+    const link = element("a", "", nameOf(group), element("span", `why ${joinedTone}`, joined), element("span", `why ${tone}`, group.stable ? word : `${word}: ${group.reason ?? ""}`));
     if (waitsForApproval(group)) link.append(element("span", "why wait", "AwaitingApproval"));
     link.href = linkOf(group);
     if (isCurrent) link.setAttribute("aria-current", "page");
@@ -52,12 +64,10 @@ function announce(groups) {
 }
 
 function showGroup(group) {
-  const [word, tone] = verdict(group);
   say("group-name", nameOf(group));
-  const badge = document.getElementById("group-verdict");
-  badge.className = `badge ${tone}`;
-  say("group-verdict", group.reason ? `${word}: ${group.reason}` : word);
-  say("group-message", group.message);
+  showBadge("group-joins", joins(group));
+  showBadge("group-verdict", verdict(group), group.reason);
+  say("group-message", group.joins.why || group.message);
   const doing = waitsForApproval(group) && group.doing.startsWith("AwaitingApproval") ? "" : group.doing; // the notice below shows it
   const facts = [
     ["Schema", `${group.buckets} buckets × ${group.replicas} replicas by (${group.bucketKey}), map version ${group.mapVersion ?? "none"}`],
@@ -148,6 +158,7 @@ async function refresh() {
   showNodes(found.nodes, found.now);
   showEvents(found.events, found.now);
   document.getElementById("group").hidden = !current;
+  document.getElementById("empty").hidden = Boolean(current);
   if (current) {
     page = await ask(`api/group?namespace=${encodeURIComponent(current.namespace)}&name=${encodeURIComponent(current.name)}`);
     showGroup(page);
