@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-merge bench-planner bench-control-plane bench-clone bench-agent \
-        simulate chaos release release-check changelog krew
+        simulate chaos release release-check changelog krew quickstart
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -17,7 +17,9 @@ setup: environment  ## the virtual environment from locks/, the coloc:// file sy
 environment:
 	@scripts/setup
 
-wheel: environment  ## build/dist/colocation-*.whl, the jar inside; and build/s3-jars, for the Spark image
+images sbom release test-clusters test-e2e demo chaos bench-join: environment
+
+wheel:  ## build/dist/colocation-*.whl, the jar inside; and build/s3-jars, for the Spark image
 	@scripts/build-wheel
 	@scripts/s3-jars
 
@@ -29,6 +31,9 @@ sbom: wheel  ## build/sbom/<image>.cdx.json: what is in each of these images (Cy
 
 release: wheel sbom  ## build/release: wheel, chart, SBOMs, checksums, notes (how to publish: CONTRIBUTING.md)
 	@$(PYTHON) -m release
+
+quickstart:  ## a first join on the cluster of kubectl's context: kind, k3d, or any with REGISTRY=… (examples/quickstart)
+	@scripts/quickstart
 
 krew: wheel  ## build/krew: `kubectl colocation` as a Krew plugin (URL=https://…: the folder where its archive will lie)
 	@scripts/krew

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import os
 import shutil
 import subprocess
 import tarfile
@@ -13,18 +14,23 @@ from devcluster import binaries
 
 from .changelog import Changelog
 from .errors import NotReleasable
+from .install_file import write_install_file
 from .versions import CHART, REPOSITORY, check
 
 FOLDER = REPOSITORY / "build" / "release"
 SUMS = "SHA256SUMS"
 NOTES = "RELEASE_NOTES.md"
 SBOMS = ("colocation-operator.cdx.json", "colocation-spark.cdx.json")
+NO_REPOSITORY = '  repository: ""'
+"""image.repository in the chart's values.yaml."""
 SOURCE_DATE_EPOCH = 1_700_000_000
 """The time of every file in an archive, in Unix seconds; the wheel has the same (scripts/build-wheel)."""
 
 
 def collect(folder: Path = FOLDER) -> list[Path]:
     """Fill the folder from what ``make wheel`` and ``make sbom`` have built; return its files.
+
+    ``REGISTRY`` in the environment is where the images are published: the chart and install.yaml name them there.
 
     Raises:
         NotReleasable: versions disagree, or something has not been built.
@@ -36,7 +42,9 @@ def collect(folder: Path = FOLDER) -> list[Path]:
     sboms = [_built("sbom", name, "make sbom") for name in SBOMS]
     for path in (wheel, *sboms):
         shutil.copyfile(path, folder / path.name)
-    package_chart(folder)
+    registry = os.environ.get("REGISTRY", "")
+    package_chart(folder, registry)
+    write_install_file(folder, version, registry)
     (folder / NOTES).write_text(Changelog(REPOSITORY).notes(version))
     write_sums(folder)
     return sorted(folder.iterdir())
@@ -49,12 +57,15 @@ def _built(name: str, pattern: str, command: str) -> Path:
     return found[0]
 
 
-def package_chart(folder: Path) -> Path:
-    """``helm package``, with the times of its files fixed."""
+def package_chart(folder: Path, registry: str = "") -> Path:
+    """``helm package``, with the times of its files fixed. With a registry, ``image.repository`` is set to it."""
     binaries.ensure((binaries.HELM,))
     helm = str(binaries.HELM.program("helm"))
     with tempfile.TemporaryDirectory() as temporary:
-        command = [helm, "package", str(CHART), "--destination", temporary]
+        chart = Path(shutil.copytree(CHART, Path(temporary) / CHART.name))
+        if registry:
+            _name_images(chart / "values.yaml", registry)
+        command = [helm, "package", str(chart), "--destination", temporary]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise NotReleasable(f"helm package failed: {done.stderr.strip()}")
@@ -62,6 +73,14 @@ def package_chart(folder: Path) -> Path:
         target = folder / made.name
         target.write_bytes(reproducible(made.read_bytes()))
     return target
+
+
+def _name_images(values: Path, registry: str) -> None:
+    """Set the default of ``image.repository``; the Spark image's name follows from it."""
+    before = values.read_text()
+    if before.count(NO_REPOSITORY) != 1:
+        raise NotReleasable(f"{values.name} of the chart has no single line {NO_REPOSITORY!r} to set the registry in")
+    values.write_text(before.replace(NO_REPOSITORY, f"  repository: {registry}/colocation-operator"))
 
 
 def reproducible(archive: bytes) -> bytes:

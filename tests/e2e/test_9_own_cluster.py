@@ -1,6 +1,7 @@
-"""README's path on a cluster of one's own, word for word: the dev cluster is the user's, without an image of ours."""
+"""README's paths on a cluster of one's own, word for word: the dev cluster is the user's, without an image of ours."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -78,12 +79,13 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 
 def _tools(folder: Path) -> Path:
-    """A folder for the PATH: a fresh Python environment, and docker."""
+    """A folder for the PATH: a fresh Python environment, docker and kind."""
     venv.create(folder / "venv", with_pip=True)
     tools = folder / "venv" / "bin"
-    docker = f'"{sys.executable}" "{Path(readme.__file__).with_name("docker")}"'
-    (tools / "docker").write_text(f'#!/bin/sh\nPYTHONPATH="{readme.REPOSITORY}" exec {docker} "$@"\n')
-    (tools / "docker").chmod(0o755)
+    for name in ("docker", "kind"):
+        command = f'"{sys.executable}" "{Path(readme.__file__).with_name(name)}"'
+        (tools / name).write_text(f'#!/bin/sh\nPYTHONPATH="{readme.REPOSITORY}" exec {command} "$@"\n')
+        (tools / name).chmod(0o755)
     return tools
 
 
@@ -121,6 +123,28 @@ def test_the_demo_runs_on_it(reader: Reader, tmp_path: Path) -> None:
         assert leftovers.unexpected(frozenset()) == []
     except BaseException as error:
         error.add_note(kept_logs.keep("demo_on_own_cluster"))
+        raise
+
+
+def test_the_quickstart_on_a_kind_cluster(reader: Reader, tmp_path: Path) -> None:
+    """``make quickstart`` with kind's context, twice: no registry, images are imported into the nodes.
+
+    The join is Spark's, by the user's rights in the namespace, and has no shuffle under it.
+    """
+    kubeconfig = tmp_path / "mine"
+    shutil.copy(paths.KUBECONFIG, kubeconfig)
+    use = f"export KUBECONFIG={kubeconfig}; unset REGISTRY"
+    quickstart, removal = readme.quickstart()
+    try:
+        reader.run(f"{use}; kubectl config rename-context $(kubectl config current-context) kind-colocation")
+        for _ in range(2):
+            said = reader.run(f"{use}; {quickstart}")
+            joined = said[said.index("JOIN lineitem") :]
+            assert "colocate: true" in joined and re.search(r"^1995-01-01 +[\d.]+$", joined, re.MULTILINE), said
+        reader.run(f"{use}; {removal}")
+        assert leftovers.unexpected() == []
+    except BaseException as error:
+        error.add_note(kept_logs.keep("quickstart"))
         raise
 
 

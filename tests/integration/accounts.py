@@ -75,7 +75,8 @@ def make(cluster: ControlPlane, namespace: str, body: dict[str, object], kind: s
 def user_roles() -> str:
     """The chart's ClusterRoles for users."""
     binaries.ensure((binaries.HELM,))
-    command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART)]
+    command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART),
+               "--set", "image.repository=colocation-operator"]  # fmt: skip
     rendered = subprocess.run(
         [*command, "--show-only", "templates/user-roles.yaml"], capture_output=True, text=True, check=True
     ).stdout

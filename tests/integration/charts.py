@@ -26,6 +26,7 @@ def rendered_with(**values: object) -> list[JsonObject]:
 
 def _template(*settings: str) -> list[JsonObject]:
     binaries.ensure((binaries.HELM,))
-    command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART), "--namespace", SYSTEM]
+    command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART), "--namespace", SYSTEM,
+               "--set", "image.repository=colocation-operator"]  # fmt: skip
     done = subprocess.run([*command, *settings], capture_output=True, text=True, check=True)
     return [item for item in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if item]

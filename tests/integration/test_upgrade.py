@@ -67,7 +67,8 @@ def test_upgrade_from_the_last_release(cluster: ControlPlane, tmp_path: Path) ->
     """CRDs by kubectl, then the chart. Every object that the new chart has is there afterwards, and groups are kept."""
     released = last_release(tmp_path)
     apply_crds(cluster, released)
-    helm(cluster, "install", "colocation", str(released), "--create-namespace")
+    image = ("--set", "image.repository=colocation-operator")
+    helm(cluster, "install", "colocation", str(released), "--create-namespace", *image)
     spec = {"bucketKey": ["bigint"], "buckets": 8, "replicas": 2}
     group = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocationGroup",
              "metadata": {"name": "kept", "namespace": "default"}, "spec": spec}  # fmt: skip

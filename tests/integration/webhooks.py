@@ -43,7 +43,8 @@ def register_webhooks(installation: Installation, port: int, excluded: str) -> N
 def _rendered(excluded: str) -> list[JsonObject]:
     binaries.ensure((binaries.HELM,))
     settings = ["--set", f"webhooks.enabled=true,webhooks.excludedNamespaces[0]={excluded}"]
-    command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART), "-n", "colocation-system"]
+    command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART), "-n", "colocation-system",
+               "--set", "image.repository=colocation-operator"]  # fmt: skip
     done = subprocess.run([*command, *settings], capture_output=True, text=True, check=True)
     return [item for item in yaml.safe_load_all(done.stdout) if item and item["kind"] in CONFIGURATIONS]
 

@@ -16,17 +16,28 @@ app.kubernetes.io/name: colocation-operator
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{- define "colocation.repository" -}}
+{{- required "image.repository is empty, so no pod would find its image: build and push the images, and add --set image.repository=REGISTRY/colocation-operator with your registry (README.md, On your own cluster; examples/quickstart for kind and k3d)" .Values.image.repository -}}
+{{- end }}
+
 {{/* By digest when there is one: a tag may be moved, a digest never. */}}
 {{- define "colocation.image" -}}
 {{- with .Values.image.digest -}}
-{{ $.Values.image.repository }}@{{ . }}
+{{ include "colocation.repository" $ }}@{{ . }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ include "colocation.repository" . }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
 {{- define "colocation.sparkImage" -}}
-{{- $image := .Values.spark.image | default (printf "colocation-spark:%s" .Chart.AppVersion) -}}
+{{- $image := .Values.spark.image -}}
+{{- if not $image -}}
+{{- $repository := include "colocation.repository" . -}}
+{{- if not (hasSuffix "colocation-operator" $repository) -}}
+{{- fail (printf "spark.image is empty, and image.repository (%s) does not end with colocation-operator, so its name cannot be derived: add --set spark.image=REGISTRY/colocation-spark:%s" $repository .Chart.AppVersion) -}}
+{{- end -}}
+{{- $image = printf "%scolocation-spark:%s" (trimSuffix "colocation-operator" $repository) (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
 {{- with .Values.spark.digest -}}
 {{ regexReplaceAll "(@.*|:[^:/]*)$" $image "" }}@{{ . }}
 {{- else -}}

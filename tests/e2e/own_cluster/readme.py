@@ -21,3 +21,12 @@ def commands(registry: str) -> list[str]:
     found = blocks("sh")
     assert sum(_REGISTRY in block for block in found) == 1
     return [f"export REGISTRY={registry}\n{block.replace(_REGISTRY, '')}" for block in found]
+
+
+def quickstart() -> tuple[str, str]:
+    """The command of docs/quickstart.md that does all, and the block that removes what it made."""
+    page = (REPOSITORY / "docs" / "quickstart.md").read_text()
+    found = [body for language, body in _BLOCK.findall(page) if language == "sh"]
+    [removal] = [block for block in found if "helm uninstall" in block]
+    assert any("make quickstart" in block for block in found)
+    return "make quickstart", removal

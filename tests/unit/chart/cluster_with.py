@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from .conftest import CHART, ChartRefused
+from .conftest import CHART, IMAGE, ChartRefused
 
 NAMESPACE = "colocation-system"
 PLACES = {
@@ -38,7 +38,7 @@ def rendered_with(helm: Path, folder: Path, objects: list[dict[str, Any]], *sett
     Raises:
         ChartRefused: helm would not, as for an object that it has not made.
     """
-    command = [str(helm), "template", "colocation", str(CHART), "--namespace", NAMESPACE,
+    command = [str(helm), "template", "colocation", str(CHART), "--namespace", NAMESPACE, *IMAGE,
                *(word for setting in settings for word in ("--set", setting))]  # fmt: skip
     there = {f"{PLACES[one['kind']]}/{one['metadata']['name']}": one for one in objects}
     with _serving({**_kinds(_objects(command)), **there}) as url:

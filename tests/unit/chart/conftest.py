@@ -14,6 +14,8 @@ from devcluster import binaries
 REPOSITORY = Path(__file__).resolve().parents[3]
 CHART = REPOSITORY / "charts" / "colocation-operator"
 
+IMAGE = ("--set", "image.repository=colocation-operator")
+"""The one value that the chart requires."""
 Render = Callable[..., list[dict[str, Any]]]
 
 
@@ -34,8 +36,8 @@ def render(helm: Path) -> Render:
 
     @cache
     def template(*settings: str) -> str:
-        command = [str(helm), "template", "colocation", str(CHART), "--namespace", "colocation-system", *settings]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [str(helm), "template", "colocation", str(CHART), "--namespace", "colocation-system"]
+        done = subprocess.run([*command, *IMAGE, *settings], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ChartRefused(done.stderr)
         return done.stdout

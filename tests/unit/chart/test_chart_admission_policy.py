@@ -8,7 +8,7 @@ import pytest
 
 from colocation.model.names import NODE_LABEL_PREFIX
 
-from .conftest import CHART, Render
+from .conftest import CHART, IMAGE, Render
 
 OF_STATUS = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
 ON_THE_OPERATOR = {"colocation-own-config-maps", "colocation-node-labels", "colocation-pod-marks"}
@@ -72,6 +72,6 @@ def test_policies_can_be_left_out(render: Render) -> None:
 @pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 9)])
 def test_policies_need_kubernetes_1_30(helm: Path, version: str, count: int) -> None:
     """Before that the API server does not know them, and would refuse the whole release."""
-    command = [str(helm), "template", "colocation", str(CHART), "--kube-version", version]
+    command = [str(helm), "template", "colocation", str(CHART), "--kube-version", version, *IMAGE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.count("kind: ValidatingAdmissionPolicy\n") == count

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .cluster_with import NAMESPACE, rendered_with
+from .cluster_with import NAMESPACE, rendered_with, secret
 from .conftest import ChartRefused, Render, one
 
 BY_HELM = {"meta.helm.sh/release-name": "colocation", "meta.helm.sh/release-namespace": NAMESPACE}
@@ -50,3 +50,10 @@ def test_second_installation_is_refused(helm: Path, tmp_path: Path, installed: l
     binding["subjects"][0]["namespace"] = "data-platform"
     with pytest.raises(ChartRefused, match="installed in namespace data-platform, and a cluster can have one"):
         rendered_with(helm, tmp_path, [binding])
+
+
+def test_helm_does_not_delete_the_ca_that_it_made(helm: Path, tmp_path: Path) -> None:
+    """A Job would create another one, which running queries do not trust."""
+    made = secret("colocation-agent-authority", "colocation", **{"tls.crt": "", "tls.key": ""})
+    with pytest.raises(ChartRefused, match=r"Helm has made the CA .* keep agent\.tls\.caFrom=chart"):
+        rendered_with(helm, tmp_path, [made], "agent.tls.caFrom=job")

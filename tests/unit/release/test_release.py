@@ -14,6 +14,7 @@ import yaml
 from release import artifacts, versions
 from release.changelog import Changelog
 from release.errors import NotReleasable
+from release.install_file import write_install_file
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -71,6 +72,34 @@ def test_helm_takes_the_version_that_the_check_asks_for(
     monkeypatch.setattr(versions, "CHART", chart)
     monkeypatch.setattr(versions, "REPOSITORY", _repository(tmp_path, version))
     assert list(versions.disagreements(version)) == []
+
+
+@pytest.mark.parametrize(
+    ("registry", "operator", "spark"),
+    [
+        pytest.param("r.example", "r.example/colocation-operator", "r.example/colocation-spark", id="one"),
+        pytest.param("", "colocation-operator", "colocation-spark", id="none: images are on the nodes"),
+    ],
+)
+def test_the_install_file_is_whole_and_holds_no_key(
+    registry: str, operator: str, spark: str, tmp_path: Path
+) -> None:
+    """Namespace, CRDs and all objects, the namespace first; a published key would be everybody's."""
+    text = write_install_file(tmp_path, "0.1.0", registry).read_text()
+    objects = [item for item in yaml.safe_load_all(text) if item]
+    kinds = [item["kind"] for item in objects]
+    assert kinds[:3] == ["Namespace", "CustomResourceDefinition", "CustomResourceDefinition"]
+    assert {"Deployment", "DaemonSet", "Job", "ValidatingAdmissionPolicy"} <= set(kinds)
+    assert "PRIVATE KEY" not in text and "Secret" not in kinds
+    assert f"image: {operator}:0.1.0\n" in text and f'value: "{spark}:0.1.0"' in text
+
+
+def test_a_chart_of_a_registry_needs_no_value(tmp_path: Path) -> None:
+    """`helm install colocation oci://…` finds the images that were published with it."""
+    packaged = artifacts.package_chart(tmp_path, "r.example/data")
+    with tarfile.open(packaged) as held:
+        values = held.extractfile(f"{versions.CHART.name}/values.yaml")
+        assert values and yaml.safe_load(values)["image"]["repository"] == "r.example/data/colocation-operator"
 
 
 def _repository(folder: Path, version: str) -> Path:
