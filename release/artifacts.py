@@ -14,7 +14,7 @@ from devcluster import binaries
 
 from .changelog import Changelog
 from .errors import NotReleasable
-from .install_file import write_install_file
+from .install_file import write_first_join, write_install_file
 from .versions import CHART, REPOSITORY, check
 
 FOLDER = REPOSITORY / "build" / "release"
@@ -45,6 +45,7 @@ def collect(folder: Path = FOLDER) -> list[Path]:
     registry = os.environ.get("REGISTRY", "")
     package_chart(folder, registry)
     write_install_file(folder, version, registry)
+    write_first_join(folder, version, registry)
     (folder / NOTES).write_text(Changelog(REPOSITORY).notes(version))
     write_sums(folder)
     return sorted(folder.iterdir())

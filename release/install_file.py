@@ -1,5 +1,9 @@
-"""Writes install.yaml: the chart, its CRDs and its namespace in one file, for kubectl, kustomize and Argo CD."""
+"""Writes install.yaml: the chart, its CRDs and its namespace in one file, for kubectl, kustomize and Argo CD.
 
+And first-join.yaml, the quickstart's example, with the image of the same registry.
+"""
+
+import re
 import subprocess
 from pathlib import Path
 
@@ -8,9 +12,10 @@ import yaml
 from devcluster import binaries
 
 from .errors import NotReleasable
-from .versions import CHART
+from .versions import CHART, REPOSITORY
 
 NAME = "install.yaml"
+FIRST_JOIN = REPOSITORY / "examples" / "quickstart" / "first-join.yaml"
 NAMESPACE = "colocation-system"
 KUBERNETES_VERSION = "1.30"
 """The oldest that takes the file: from it on the API server enforces the chart's ValidatingAdmissionPolicies."""
@@ -29,14 +34,25 @@ def write_install_file(folder: Path, version: str, registry: str) -> Path:
     Raises:
         NotReleasable: helm does not render the chart, or it renders a key.
     """
-    prefix = f"{registry}/" if registry else ""
-    manifests = _rendered({**_VALUES, "image.repository": f"{prefix}colocation-operator"})
+    manifests = _rendered({**_VALUES, "image.repository": _operator_image(registry)})
     if "PRIVATE KEY" in manifests or "tls.key:" in manifests:
         raise NotReleasable(f"{NAME} would hold a private key; set the values that keep the chart from making one")
     path = folder / NAME
     head = _HEAD.format(version=version, kubernetes=KUBERNETES_VERSION)
     path.write_text(head + yaml.safe_dump(_namespace(), sort_keys=False) + manifests)
     return path
+
+
+def write_first_join(folder: Path, version: str, registry: str) -> Path:
+    """The example whose Job runs the operator's image; arguments as above."""
+    image = re.compile(r"^( +image: )colocation-operator:.*$", re.MULTILINE)
+    path = folder / FIRST_JOIN.name
+    path.write_text(image.sub(rf"\g<1>{_operator_image(registry)}:{version}", FIRST_JOIN.read_text()))
+    return path
+
+
+def _operator_image(registry: str) -> str:
+    return f"{registry}/colocation-operator" if registry else "colocation-operator"
 
 
 def _namespace() -> dict[str, object]:

@@ -126,6 +126,7 @@ def test_the_demo_runs_on_it(reader: Reader, tmp_path: Path) -> None:
         raise
 
 
+@pytest.mark.timeout(2400)
 def test_the_quickstart_on_a_kind_cluster(reader: Reader, tmp_path: Path) -> None:
     """``make quickstart`` with kind's context, twice: no registry, images are imported into the nodes.
 

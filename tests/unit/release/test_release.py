@@ -14,7 +14,7 @@ import yaml
 from release import artifacts, versions
 from release.changelog import Changelog
 from release.errors import NotReleasable
-from release.install_file import write_install_file
+from release.install_file import write_first_join, write_install_file
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -92,6 +92,14 @@ def test_the_install_file_is_whole_and_holds_no_key(
     assert {"Deployment", "DaemonSet", "Job", "ValidatingAdmissionPolicy"} <= set(kinds)
     assert "PRIVATE KEY" not in text and "Secret" not in kinds
     assert f"image: {operator}:0.1.0\n" in text and f'value: "{spark}:0.1.0"' in text
+
+
+def test_the_first_join_runs_the_released_image(tmp_path: Path) -> None:
+    """Its Job is the one object that names an image."""
+    objects = yaml.safe_load_all(write_first_join(tmp_path, "0.9.0", "r.example/data").read_text())
+    [job] = [item for item in objects if item["kind"] == "Job"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "r.example/data/colocation-operator:0.9.0"
 
 
 def test_a_chart_of_a_registry_needs_no_value(tmp_path: Path) -> None:
