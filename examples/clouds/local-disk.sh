@@ -14,7 +14,7 @@ set -- $found
 if kind=$(blkid --probe --output value --match-tag TYPE --match-tag PTTYPE "$1"); then
   case $kind in
     ext4 | xfs) echo "local-disk: $1 holds $kind; it is mounted as it is" ;;
-    *) fail "$1 holds $kind: it is not formatted, as it may be in use; wipe it yourself (wipefs --all $1) if nobody needs it" ;;
+    *) fail "$1 holds $kind: it is not formatted, as it may be in use; wipe it yourself (wipefs --all $1) if it is not needed" ;;
   esac
 else
   [ $? -eq 2 ] || fail "$1 cannot be read: see the kernel's log (dmesg)"
