@@ -1,4 +1,4 @@
-"""Where the chart takes its images from, and what it does when nobody says."""
+"""Where the chart takes its images from, and what it does when no value names them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ SPARK = "COLOCATION_SPARK_IMAGE"
 
 
 def test_no_repository_is_refused_with_what_to_set(render: Render) -> None:
-    """Else the pods would wait for an image that nobody has published."""
+    """Else the pods would wait for an image that was never published."""
     with pytest.raises(ChartRefused, match=r"image\.repository is empty.*--set image\.repository=REGISTRY"):
         render(**{"image.repository": ""})
 

@@ -132,7 +132,7 @@ def dead() -> Findings:
 
 
 def empty() -> Findings:
-    """An installation in which nobody has made a group."""
+    """An installation without a group."""
     return Findings(TIME, [], [], [])
 
 
