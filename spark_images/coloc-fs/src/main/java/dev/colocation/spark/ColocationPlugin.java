@@ -6,6 +6,8 @@ import dev.colocation.spark.catalog.ReadDecision.Verdict;
 import dev.colocation.spark.fs.ExecutorHosts;
 import dev.colocation.spark.fs.ReadMetrics;
 import dev.colocation.spark.fs.ReadMetrics.ReadCounters;
+import dev.colocation.spark.plan.UnknownSpark;
+import dev.colocation.spark.ui.ColocationTab;
 import dev.colocation.spark.write.CommitMetric;
 import java.io.Serializable;
 import java.util.List;
@@ -20,8 +22,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Counts for the driver how many bytes executors read from local disk and from other nodes
- * ({@code spark.plugins=dev.colocation.spark.ColocationPlugin}).
+ * Counts for the driver how many bytes executors read from local disk and from other nodes, and adds the tab of verdicts to the
+ * web UI ({@code spark.plugins=dev.colocation.spark.ColocationPlugin}).
  */
 public final class ColocationPlugin implements SparkPlugin {
   private record Report(String executor, ReadCounters.Totals totals) implements Serializable {}
@@ -43,6 +45,7 @@ public final class ColocationPlugin implements SparkPlugin {
       Verdict.clear();
       CommitMetric.clear();
       ExecutorHosts.OF_THIS_DRIVER.follow(context);
+      UnknownSpark.orNothing(() -> ColocationTab.addTo(context));
       return Map.of();
     }
 

@@ -26,10 +26,11 @@ final class LayersTest {
       "fs", Set.of(),
       "plan", Set.of("fs"),
       "explain", Set.of("fs", "plan"),
+      "ui", Set.of("explain"),
       "cluster", Set.of("fs"),
       "write", Set.of("fs", "cluster", "options", "plan"),
       "catalog", Set.of("fs", "cluster", "write", "plan", "options", "explain"),
-      "", Set.of("fs", "cluster", "write", "catalog", "plan", "options", "explain"));
+      "", Set.of("fs", "cluster", "write", "catalog", "plan", "options", "explain", "ui"));
 
   private static final Pattern PACKAGE = Pattern.compile("^package dev\\.colocation\\.spark(?:\\.(\\w+))?;", Pattern.MULTILINE);
   /** Also where code names a class in full; comments and texts may name any class. */
