@@ -1,0 +1,2 @@
+/** The tab of Spark's web UI that shows why joins shuffled. */
+package dev.colocation.spark.ui;
