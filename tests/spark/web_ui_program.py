@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def main(conf: dict[str, str], table: str) -> None:
-    """The first join is colocated, the second is told to shuffle."""
+    """The first join is colocated, the second has to shuffle."""
     builder = SparkSession.builder.master("local[2]")
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -26,7 +26,7 @@ def main(conf: dict[str, str], table: str) -> None:
     spark.conf.set("spark.colocation.disableColocateJoin", "true")
     spark.sql(f"{join} WHERE a.v < 5 /* <b> */").collect()
     spark.range(3).collect()  # no table of ours
-    deadline = time.monotonic() + PATIENCE_SECONDS  # listeners are told a little later
+    deadline = time.monotonic() + PATIENCE_SECONDS  # Spark calls listeners a little later
     while (shown := page(url)).count("<td><a") < 2 and time.monotonic() < deadline:
         time.sleep(0.2)
     print(f"PAGE {json.dumps(shown)}")
