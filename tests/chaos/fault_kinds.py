@@ -130,8 +130,8 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "node-added", "one node more is started",
-        "Nothing: replicas move to it while the old ones serve. Of a group with one replica, a query that began before "
-        "may not know the new node and fail once the old copy is gone.", "", "Start such a query again.", share=0.5,
+        "Nothing: replicas move to it while the old ones serve, which are deleted once running executors know the "
+        "node.", "", "Nothing.", share=0.5,
     ),
     FaultKind(
         "partition", "the node's link is cut in both directions; its programs run on",

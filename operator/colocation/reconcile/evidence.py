@@ -5,6 +5,7 @@ Safety invariants (the simulation checks them):
 - a replica is deleted only while every replica in the map is known to be complete from a report that was asked for when
   this map was in place already. From then on no replica of the map is deleted, as every deletion is checked
   against the map's version; an older report may tell of a replica that has been deleted since;
+- and only once readers can know of every node that has the bucket now (``READERS_LEARN_SECONDS``);
 - the same holds for a table that comes from another group: reports count since its new group's status names it;
 - files that this operator ordered to be deleted count as gone until the order has ended or can no longer run, *and* a
   report that was asked for after that shows otherwise: an order may wait in a queue while newer reports come.
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ..model.agent import DeletionProof, TableReport
+from ..model.group import BucketSequence
 from ..state.agent_view import AgentView
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedNode, ObservedTable
 from ..state.observation import Observation
@@ -29,6 +31,7 @@ Files = tuple[str, str, str, int | None]
 """(node, namespace, directory, bucket); without a bucket the whole folder."""
 Fence = tuple[int, tuple[tuple[str, bool], ...]]
 """(map version, 0 without a map; the members' uids and whether they are leaving)."""
+Holders = tuple[BucketSequence, Mapping[str, datetime]]
 Progress = tuple[str, int, int]
 """(phase of a clone Job, bytes that it has copied, steps that it has taken)."""
 Folder = tuple[str, str]
@@ -40,14 +43,20 @@ ORDER_VALIDITY_SECONDS = 30.0
 """Of the agent's own clock, since the report that the order was decided on. An order is void after that."""
 UNCERTAIN = timedelta(seconds=ORDER_VALIDITY_SECONDS + 1)
 """An order that is not known to have ended cannot run later than this."""
+READERS_LEARN_SECONDS = 150.0
+"""After it all readers know a node that has come into a group's map. A query asks the nodes of when it was planned, and
+those in its pods' file of the group's ConfigMap, which the kubelet renews within some two minutes (period and cache).
+"""
+NO_HOLDERS: Holders = ((), {})
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What an operator remembers of its own.
 
-    ``maps_seen``: group uid -> (map version and members, when they were first seen). ``ordered``: files that were
-    ordered to be deleted -> until when the order may run. ``clones_seen``: Job uid -> (phase and bytes, when they were
+    ``maps_seen``: group uid -> (map version and members, when they were first seen). ``holders_seen``: group uid ->
+    (rows of its map, node -> since when the map names it, for any bucket). ``ordered``: files that were ordered to be
+    deleted -> until when the order may run. ``clones_seen``: Job uid -> (phase and bytes, when they were
     first seen). ``future_seen``: name of a time that is in the future, as another's clock is ahead -> when it was
     first seen. ``unknown_seen``: folder without a table -> when it was first seen. ``unexplained``: folder that was
     ordered into the bin lately although no group knows that its table was dropped -> when, and its bytes.
@@ -61,6 +70,7 @@ class Evidence:
     unknown_seen: Mapping[Folder, datetime] = field(default_factory=dict)
     unexplained: Mapping[Folder, tuple[datetime, int]] = field(default_factory=dict)
     restored: Mapping[RestoreTable, datetime] = field(default_factory=dict)
+    holders_seen: Mapping[str, Holders] = field(default_factory=dict)
 
     def after(self, observation: Observation, attempted: Iterable[Action]) -> "Evidence":
         """What to remember after a pass that attempts these actions.
@@ -68,6 +78,7 @@ class Evidence:
         All questions that the observation knows the answers of were put before its ``now``.
         """
         maps_seen = {group.identity.uid: self._seen(group, observation.now) for group in observation.groups}
+        holders_seen = {group.identity.uid: self._holders_seen(group, observation.now) for group in observation.groups}
         clones_seen = {job.identity.uid: self._clone_seen(observation, job) for job in observation.clone_jobs}
         future_seen = {name: self.future_seen.get(name, observation.now) for name in _future_times(observation)}
         attempted = tuple(attempted)
@@ -79,6 +90,7 @@ class Evidence:
         }
         return Evidence(
             maps_seen=maps_seen,
+            holders_seen=holders_seen,
             ordered={**self._uncertain(observation), **ordered},
             clones_seen=clones_seen,
             future_seen=future_seen,
@@ -170,11 +182,13 @@ class Evidence:
         return replace(observation, agent_views={**observation.agent_views, **views}) if views else observation
 
     def allows_drop(
-        self, group: ObservedGroup, tables: Iterable[ObservedTable], bucket: int, views: Mapping[str, AgentView]
+        self, group: ObservedGroup, tables: Iterable[ObservedTable], bucket: int, observation: Observation
     ) -> bool:
-        """Whether every replica of the bucket in the map is reported on since the map is in place, for these tables.
+        """Whether every replica of the bucket in the map is reported on since the map is in place, for these tables,
+        and readers can know their nodes: a query that began before would ask only nodes that have lost the bucket.
 
-        A table of which the group's status does not know yet has just come from another group.
+        So a replica goes later, also on a node that is drained or short of disk. A table of which the group's status
+        does not know yet has just come from another group.
         """
         rows = group.status.backends_per_bucket_seq
         known = {member.uid for member in group.status.members}
@@ -182,7 +196,13 @@ class Evidence:
             return False
         if bucket >= len(rows):
             return self._seen_at(group) is not None  # of a predecessor of the group
-        return self.is_newer(group, rows[bucket], views)
+        are_known = all(self._is_known_to_readers(group, node, observation.now) for node in rows[bucket])
+        return are_known and self.is_newer(group, rows[bucket], observation.agent_views)
+
+    def _is_known_to_readers(self, group: ObservedGroup, node: str, now: datetime) -> bool:
+        _, nodes = self.holders_seen.get(group.identity.uid, NO_HOLDERS)
+        since = nodes.get(node)
+        return since is not None and (now - since).total_seconds() >= READERS_LEARN_SECONDS
 
     def is_newer(self, group: ObservedGroup, nodes: Iterable[str], views: Mapping[str, AgentView]) -> bool:
         """Whether the nodes answer, and were asked since the group's map and members are what they are."""
@@ -209,6 +229,11 @@ class Evidence:
         fence = _fence(group)
         known = self.maps_seen.get(group.identity.uid)
         return known if known and known[0] == fence else (fence, now)
+
+    def _holders_seen(self, group: ObservedGroup, now: datetime) -> Holders:
+        rows = group.status.backends_per_bucket_seq or ()
+        known = self.holders_seen.get(group.identity.uid, NO_HOLDERS)
+        return known if known[0] == rows else (rows, {node: known[1].get(node, now) for row in rows for node in row})
 
 
 def _unknown_folders(observation: Observation) -> Iterator[Folder]:

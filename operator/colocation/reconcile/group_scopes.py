@@ -156,11 +156,11 @@ def _config_maps(facts: GroupFacts, found: Findings, memo: Memo) -> tuple[Action
 
 
 def _drops(facts: GroupFacts, found: Findings) -> Iterator[DropBucket]:
-    """Drops that are known to be safe now; the others wait for newer reports."""
+    """Drops that are known to be safe now; the others wait for newer reports, or until readers know the map's nodes."""
     agents, grace_seconds = found.cluster.observation, found.policy.garbage_grace_seconds
     left, tables = found.leftovers.get(facts.view.key, ()), [view.table for view in facts.view.tables]
     drops = drop_actions(facts, agents, grace_seconds)
     more = leftover_drops(facts, left, found.ready, found.cluster, grace_seconds)
     for drop in chain(drops, more):
-        if found.evidence.allows_drop(facts.group, tables, drop.bucket, agents.agent_views):
+        if found.evidence.allows_drop(facts.group, tables, drop.bucket, agents):
             yield drop

@@ -7,7 +7,7 @@ import pytest
 from colocation.model.agent import CloneProgress, DeletionProof
 from colocation.model.group import ColocationGroupStatus, GroupMember
 from colocation.reconcile.actions import DropBucket, RecycleTable, TableDrop
-from colocation.reconcile.evidence import Evidence
+from colocation.reconcile.evidence import READERS_LEARN_SECONDS, Evidence
 from colocation.state.agent_view import AgentView
 from colocation.state.observation import Observation
 
@@ -15,7 +15,10 @@ from ..state.objects import GROUP_UID, NOW, clone_job, group, node, seconds, tab
 
 MAP = ColocationGroupStatus(backends_per_bucket_seq=(("node-1", "node-2"),), map_version=3)
 GROUP = group(status=MAP, buckets=1)
-SEEN = Evidence(maps_seen={GROUP_UID: ((3, ()), NOW)})
+LONG_AGO = NOW - seconds(READERS_LEARN_SECONDS)
+HOLDERS = (("node-1", "node-2"),), {"node-1": LONG_AGO, "node-2": LONG_AGO}
+SEEN = Evidence({GROUP_UID: ((3, ()), NOW)}, holders_seen={GROUP_UID: HOLDERS})
+NEWER_MAP = replace(SEEN, maps_seen={GROUP_UID: ((2, ()), NOW)})
 LATER = NOW + seconds(1)
 
 
@@ -34,9 +37,9 @@ def asked_at(moment_seconds: float, silent: bool = False) -> AgentView:
         pytest.param(SEEN, asked_at(1), asked_at(1, silent=True), False, id="one is silent now"),
         pytest.param(SEEN, asked_at(1), AgentView(), False, id="one never answered"),
         pytest.param(Evidence(), asked_at(1), asked_at(1), False, id="an operator that has just started"),
-        pytest.param(Evidence({GROUP_UID: ((2, ()), NOW)}), asked_at(1), asked_at(1), False, id="the map is newer"),
+        pytest.param(NEWER_MAP, asked_at(1), asked_at(1), False, id="the map is newer"),
         pytest.param(
-            Evidence({GROUP_UID: ((3, (("u", False),)), NOW)}),
+            replace(SEEN, maps_seen={GROUP_UID: ((3, (("u", False),)), NOW)}),
             asked_at(1),
             asked_at(1),
             False,
@@ -48,7 +51,36 @@ def test_replica_is_dropped_only_on_new_evidence(
     evidence: Evidence, first: AgentView, second: AgentView, allowed: bool
 ) -> None:
     """A report from before the map may tell of a replica that another drop took away since."""
-    assert evidence.allows_drop(GROUP, (), 0, {"node-1": first, "node-2": second}) is allowed
+    seen = Observation(NOW, agent_views={"node-1": first, "node-2": second})
+    assert evidence.allows_drop(GROUP, (), 0, seen) is allowed
+
+
+def test_replica_is_dropped_only_once_readers_know_the_nodes_of_its_successors() -> None:
+    """A query asks the nodes that the group had when it was planned, and those that the kubelet has brought since. Here
+    bucket 0 moves to node 3, which the group has not had before, and bucket 1 between nodes that all readers know.
+    """
+    before = replace(GROUP, status=MAP.model_copy(update={"backends_per_bucket_seq": (("node-1",), ("node-2",))}))
+    moved = (("node-3",), ("node-1",))
+    after = replace(GROUP, status=MAP.model_copy(update={"backends_per_bucket_seq": moved, "map_version": 4}))
+    evidence = Evidence().after(Observation(LONG_AGO, groups=(before,)), ())
+    evidence = evidence.after(Observation(NOW, groups=(after,)), ())
+
+    def allowed(after_seconds: float) -> list[bool]:
+        views = dict.fromkeys(("node-1", "node-2", "node-3"), asked_at(after_seconds))
+        seen = Observation(NOW + seconds(after_seconds), groups=(after,), agent_views=views)
+        return [evidence.after(seen, ()).allows_drop(after, (), bucket, seen) for bucket in (0, 1)]
+
+    assert allowed(READERS_LEARN_SECONDS - 1) == [False, True]
+    assert allowed(READERS_LEARN_SECONDS) == [True, True]
+
+
+def test_node_that_comes_back_into_a_map_is_new_to_readers() -> None:
+    """Pods that were made in between have never heard of it."""
+    without = replace(GROUP, status=MAP.model_copy(update={"backends_per_bucket_seq": ((),), "map_version": 4}))
+    again = replace(GROUP, status=MAP.model_copy(update={"map_version": 5}))
+    evidence = SEEN.after(Observation(NOW, groups=(without,)), ())
+    seen = Observation(LATER, groups=(again,), agent_views={"node-1": asked_at(2), "node-2": asked_at(2)})
+    assert not evidence.after(seen, ()).allows_drop(again, (), 0, seen)
 
 
 def test_map_is_seen_once() -> None:
@@ -65,19 +97,19 @@ def test_group_without_a_map_is_seen_but_drops_nothing() -> None:
     evidence = Evidence().after(Observation(NOW, groups=(unplaced,)), ())
     views = {"node-1": asked_at(1)}
     assert evidence.is_newer(unplaced, views, views)
-    assert not evidence.allows_drop(unplaced, (), 0, views)
+    assert not evidence.allows_drop(unplaced, (), 0, Observation(NOW, agent_views=views))
 
 
 def test_nothing_is_dropped_before_the_group_knows_its_tables() -> None:
     """One that came from another group is known to be whole only by reports since this group's status names it."""
-    views = {"node-1": asked_at(1), "node-2": asked_at(1)}
+    shown = Observation(NOW, agent_views={"node-1": asked_at(1), "node-2": asked_at(1)})
     orders = table("orders")
-    assert not SEEN.allows_drop(GROUP, (orders,), 0, views)
+    assert not SEEN.allows_drop(GROUP, (orders,), 0, shown)
     known = GroupMember(namespace="shop", name="orders", uid=orders.identity.uid)
     known_group = replace(GROUP, status=MAP.model_copy(update={"members": (known,)}))
-    assert not SEEN.allows_drop(known_group, (orders,), 0, views), "it was not seen before"
-    seen = Evidence({GROUP_UID: ((3, ((orders.identity.uid, False),)), NOW)})
-    assert seen.allows_drop(known_group, (orders,), 0, views)
+    assert not SEEN.allows_drop(known_group, (orders,), 0, shown), "it was not seen before"
+    seen = replace(SEEN, maps_seen={GROUP_UID: ((3, ((orders.identity.uid, False),)), NOW)})
+    assert seen.allows_drop(known_group, (orders,), 0, shown)
 
 
 PROGRESS = CloneProgress(
