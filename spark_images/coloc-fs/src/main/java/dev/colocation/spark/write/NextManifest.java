@@ -228,7 +228,9 @@ record NextManifest(
       ColocatedTable table, Optional<StoredManifest> parent, Change change, List<DataFile> kept) {
     Map<String, Integer> declared = TypeNames.charLengths(table.layout().columns());
     Map<String, Integer> before = parent.map(stored -> stored.padded(declared)).orElse(declared);
-    return new TreeMap<>(change.padded(declared, before, kept));
+    Map<String, Integer> padded = new TreeMap<>(change.padded(declared, before, kept));
+    padded.entrySet().retainAll(declared.entrySet());
+    return padded;
   }
 
   private static ObjectNode header(ColocatedTable table, Buckets buckets, Map<String, Integer> padded) {
