@@ -58,8 +58,11 @@ class RowsJudge:
             for name, table in self._tables.items():
                 table.restore(self._saved.get(name, ()))
         elif event.name == ADOPT:
-            for table in self._tables.values() if event.kind == INVOKE else ():
-                table.adopt()
+            for table in self._tables.values():
+                if event.kind == INVOKE:
+                    table.begin_adopt()
+                else:
+                    table.end_adopt()
         elif event.name == SETTLED:
             self._settle(event)
         elif event.process in ("work", "queries"):

@@ -90,6 +90,7 @@ class TableModel:
     _saving: set[Branch] | None = None
     _since: set[Branch] = field(default_factory=set)
     _lost: frozenset[Branch] = frozenset()
+    _is_being_adopted: bool = False
     _doubtful: set[int] = field(default_factory=set)
     _proved: set[int] = field(default_factory=set)
 
@@ -165,6 +166,8 @@ class TableModel:
     def narrow(self, content: Content | None) -> None:
         """A read has just seen this content: states that do not come from it are impossible."""
         self.branches = {branch for branch in self.branches if branch.content == content}
+        if self._is_being_adopted:
+            self.branches |= self._lost
         self._close()
         for number in list(self.open):
             if all(number in branch.landed for branch in self.branches):
@@ -192,11 +195,18 @@ class TableModel:
             read.is_quiet = False
         self._close()
 
-    def adopt(self) -> None:
-        """What the disks hold is taken over: the table may be as at any moment since the copy; or as it is now, if it
-        was changed since the restore.
+    def begin_adopt(self) -> None:
+        """What the disks hold is taken over, at a moment from now on: the table may then be as at any moment since the
+        copy; or as it is now, if it was changed since the restore.
         """
+        self._is_being_adopted = True
         self.branches |= self._lost
         for read in self._reads.values():
             read.is_quiet = False
         self._close()
+
+    def end_adopt(self) -> None:
+        """From now on nothing else is taken over."""
+        self._is_being_adopted = False
+        for read in self._reads.values():
+            read.is_quiet = False

@@ -77,6 +77,26 @@ def test_commits_since_the_copy_come_back_only_when_they_are_adopted(is_adopted:
     assert checks == (set() if is_adopted else {"RowsFromNowhere"})
 
 
+def row_checks(script: Script) -> set[str]:
+    return {one.check for one in judge(script.history.events).violations if one.check.startswith("Rows")}
+
+
+def test_a_query_during_an_adopt_may_see_the_rows_of_before() -> None:
+    """It takes seconds; a later query sees what was taken over, and then nothing else."""
+    script = begun()
+    copy = script.history.invoke("faults", "save-etcd")
+    script.history.note("faults", "ok", "save-etcd", copy)
+    script.write("append", TWO)
+    script.see("restored")
+    number = script.history.invoke("administrator", "adopt", options=[])
+    script.query(ONE)
+    script.history.note("administrator", "ok", "adopt", number)
+    script.query(ONE | TWO)
+    assert row_checks(script) == set()
+    script.query(ONE)
+    assert row_checks(script) == {"RowsLost"}
+
+
 def a_dropped_table_is_forgotten() -> Script:
     script = begun()
     script.write("drop")

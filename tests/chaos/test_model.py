@@ -135,7 +135,7 @@ def test_an_adopted_table_is_as_at_any_moment_since_the_copy() -> None:
     model.begin(3, append(THREE, 3))
     model.happened(3)
     assert model.contents() == {ONE | THREE}
-    model.adopt()
+    model.begin_adopt()
     assert model.contents() == {ONE, ONE | TWO, None, ONE | THREE}
 
 
@@ -148,5 +148,5 @@ def test_a_read_that_runs_while_tables_are_adopted_may_see_either_state() -> Non
     model.happened(1)
     model.restore(saved)
     model.begin_read(9)
-    model.adopt()
+    model.begin_adopt()
     assert model.end_read(9) == ({ONE, ONE | TWO}, False)
