@@ -55,7 +55,7 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
 
 def until_asked(installation: Installation) -> None:
     """The API server takes a moment to notice webhook configurations."""
-    body = as_json(table(name="probe", buckets=16))
+    body = as_json(table(name="probe", buckets=15))
     for _ in range(100):
         if create(installation, body, "--dry-run=server").returncode != 0:
             return
@@ -116,7 +116,7 @@ def submitted(installation: Installation, body: JsonObject) -> JsonObject:
 
 
 TABLES_REFUSED = [
-    pytest.param(table("bad", buckets=16), id="bucket count"),
+    pytest.param(table("bad", buckets=15), id="bucket count"),
     pytest.param(table("bad", bucketedBy=["o_orderkey", "o_orderdate"], partitionedBy=[]), id="number of columns"),
     pytest.param(table("bad", bucketedBy=["o_orderdate"], partitionedBy=[]), id="type"),
     pytest.param(table("bad", replicas=1), id="replicas"),
@@ -244,7 +244,7 @@ def test_airflows_applications_are_placed(installation: Installation) -> None:
 
 def test_health_by_argo_cd_and_flux(installation: Installation) -> None:
     """The checks of examples/gitops, on objects as the operator leaves them."""
-    for body in (table("odd", buckets=16), group("wide", replicas=5)):
+    for body in (table("odd", buckets=15), group("wide", replicas=5)):
         assert create(installation, as_json(body), namespace=UNGUARDED).returncode == 0
     installation.wait("ct", "odd", UNGUARDED, "condition=Accepted=False")
     installation.wait("cg", "wide", UNGUARDED, "condition=Stalled")
@@ -263,7 +263,7 @@ def test_health_by_argo_cd_and_flux(installation: Installation) -> None:
         ("Healthy", "current"), ("Healthy", "current"), ("Degraded", "failed"), ("Degraded", "failed"),
         ("Progressing", "inProgress"), ("Progressing", "inProgress"),
     ]  # fmt: skip
-    assert "5" in found[2][1] and "16" in found[3][1]
+    assert "5" in found[2][1] and "15" in found[3][1]
 
 
 def test_unlabelled_applications_are_left_alone(installation: Installation) -> None:
@@ -315,9 +315,9 @@ def test_without_the_operator_everything_goes_on(installation: Installation) -> 
     installation.stop_operator(signal.SIGKILL)
     try:
         assert stored(installation, application("alone"), KUBEFLOW)["spec"] == application()["spec"]
-        assert create(installation, as_json(table("late", buckets=16))).returncode == 0
+        assert create(installation, as_json(table("late", buckets=15))).returncode == 0
     finally:
         installation.start_operator()
     installation.wait("ct", "late", GUARDED, "condition=Accepted=False")
     said = installation.read("ct", "late", GUARDED)["status"]["conditions"]
-    assert "16 should be 2" in json.dumps(said)
+    assert "15 should be 2" in json.dumps(said)
