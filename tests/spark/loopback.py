@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -119,6 +120,20 @@ class LoopbackAgents:
 
     def _in_loop(self, coroutine):  # type: ignore[no-untyped-def]
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=120)
+
+
+def on_nth_upload(agents: LoopbackAgents, number: int, act: Callable[[], None]) -> threading.Event:
+    """Act when so many uploads were asked for; the event is set then."""
+    happened = threading.Event()
+    uploads = itertools.count(1)
+
+    def watch(access: Access) -> None:
+        if access.verb == "create" and next(uploads) == number:
+            act()
+            happened.set()
+
+    agents.on_access = watch
+    return happened
 
 
 @contextlib.contextmanager

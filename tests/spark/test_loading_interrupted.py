@@ -1,12 +1,10 @@
 """Loads that are killed, overtaken or run at once: the old snapshot stays readable, the rest is garbage that goes."""
 
-import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +15,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
-from colocation.agent.authorizer import Access
 from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from colocation.model.table_manifest import decode_manifest
 from tests.spark.catalog_server import load, show
 from tests.spark.conftest import add_table
 from tests.spark.loading_program import ROWS
-from tests.spark.loopback import LoopbackAgents
+from tests.spark.loopback import LoopbackAgents, on_nth_upload
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -140,20 +137,6 @@ def program(agents: LoopbackAgents, tmp_path: Path) -> Iterator[Callable[[str], 
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=20)
-
-
-def on_nth_upload(agents: LoopbackAgents, number: int, act: Callable[[], None]) -> threading.Event:
-    """Act when so many uploads were asked for; the event is set then."""
-    happened = threading.Event()
-    uploads = itertools.count(1)
-
-    def watch(access: Access) -> None:
-        if access.verb == "create" and next(uploads) == number:
-            act()
-            happened.set()
-
-    agents.on_access = watch
-    return happened
 
 
 @pytest.mark.deep

@@ -1,11 +1,16 @@
 """Tables that have a multiple of their group's buckets: alone, joined with others, changed and rebucketed."""
 
 import itertools
+import os
 import random
 import re
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import explain_json
+from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
+from tests.spark.loopback import LoopbackAgents, on_nth_upload
 from tests.spark.sorted_tables import ADAPTIVE, MERGED, restored
+from tests.spark.sql_clients import client_conf
 
 pytestmark = pytest.mark.spark
 
@@ -293,7 +301,7 @@ def test_writers_during_a_rebucketing_lose_no_row(facts: SparkSession, tables: C
     """Appends and changes of the number at once: each stands, or fails with LoadConflict and leaves nothing."""
     name = make(facts, "written", 6)
     facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six")
-    ended = threading.Event()
+    appended, ended = threading.Event(), threading.Event()
 
     def stands(session: SparkSession, statement: str) -> bool:
         try:
@@ -311,14 +319,21 @@ def test_writers_during_a_rebucketing_lose_no_row(facts: SparkSession, tables: C
                 return stood
             if stands(session, f"INSERT INTO {name} SELECT id, {batch}, 'batch', 0 FROM range(40)"):
                 stood.append(batch)
+                appended.set()
         raise AssertionError("unreachable")
 
     tables.change("ct", "written", buckets=6)  # of the group, as the operator writes it
     with ThreadPoolExecutor(2) as threads:
         writing = [threads.submit(write, first) for first in (1000, 1001)]
         call = f"CALL {CATALOG}.system.rebucket(table => '{NAMESPACE}.written', buckets => {{}})"
-        numbers = [number for number in (12, 24, 6, 12) if stands(facts, call.format(number))]
-        ended.set()
+        numbers = []
+        try:
+            for number in (12, 24, 6, 12):
+                numbers += [number] if stands(facts, call.format(number)) else []
+                appended.clear()
+                assert appended.wait(60), "appends are refused"
+        finally:
+            ended.set()
         stood = [batch for one in writing for batch in one.result()]
     numbers += [rebucket(facts, "written", 24)["buckets"]]
     assert stood and tables.get("written")["spec"]["buckets"] == numbers[-1]
@@ -329,3 +344,36 @@ def test_writers_during_a_rebucketing_lose_no_row(facts: SparkSession, tables: C
     joined = facts.sql(f"SELECT a.k, count(*) FROM {name} a JOIN {IN}.six b ON a.k = b.k GROUP BY a.k")
     assert answer(joined) == answer(
         expected.join(facts.table("plain_six").select("k"), "k").groupBy("k").count())
+
+
+@pytest.mark.deep
+def test_a_rebucketing_that_is_killed(
+    facts: SparkSession, tables: ClusterTables, agents: LoopbackAgents, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """SIGKILL of its driver in the middle of the uploads: the table is as it was, and the next one does it."""
+    name = make(facts, "killed", 6)
+    facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six")
+    before = tables.get("killed")
+    conf = {key.replace(CATALOG, "colocation"): value for key, value in client_conf(agents, plane).items()}
+    conf |= {"spark.master": "local[2]", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+    options = " ".join(f"--conf {key}={value}" for key, value in conf.items())
+    command = [sys.executable, "-m", "colocation.spark.jobs.rebucket", "killed", "--buckets", "24", "-n", NAMESPACE]
+    with (tmp_path / "rebucket.log").open("w") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell", "SPARK_LOCAL_DIRS": str(tmp_path)},
+        )  # fmt: skip
+    happened = on_nth_upload(agents, 5, lambda: os.killpg(process.pid, signal.SIGKILL))
+    try:
+        process.wait(timeout=240)
+    finally:
+        agents.on_access = lambda access: None
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert happened.is_set(), (tmp_path / "rebucket.log").read_text()
+    after = tables.get("killed")
+    assert (after["spec"], after["status"]["snapshot"]) == (before["spec"], before["status"]["snapshot"])
+    assert answer(facts.table(name)) == answer(facts.table("plain_six").select("k", "n", "word", "day"))
+    done = rebucket(facts, "killed", 24)
+    assert (done["buckets_before"], done["buckets"], done["rows"]) == (6, 24, 300)
+    assert answer(facts.table(name)) == answer(facts.table("plain_six").select("k", "n", "word", "day"))
