@@ -18,6 +18,7 @@ from colocation.cli.port_forward import FOLDERS_PATH
 from colocation.manifests.data_volume import data_claim
 from colocation.model.adoption import Folders
 from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, data_volume_name, table_directory
+from colocation.reconcile.evidence import READERS_LEARN_SECONDS
 
 from .control_plane import ControlPlane, running_control_plane
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, installed
@@ -137,7 +138,8 @@ def test_table_moves_once_all_its_files_are_there(installation: Installation) ->
         return status_of(installation, "ct", "orders")["group"] == "stock"
 
     until(moved)
-    until(lambda: set(paths_of(installation, "orders")) == {"node-2", "node-3"})
+    drops_wait = READERS_LEARN_SECONDS + DEADLINE_SECONDS  # of an operator that has just started
+    wait_until(lambda: set(paths_of(installation, "orders")) == {"node-2", "node-3"}, drops_wait)
     after = files_of(installation, "orders")
     assert after["node-3"] == before["node-1"]
     assert files_of(installation, "customers") == others
