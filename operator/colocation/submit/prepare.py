@@ -64,13 +64,14 @@ def check_no_credentials(conf: Mapping[str, str]) -> None:
         ManifestError: naming the key and what to do.
     """
     for key, value in conf.items():
-        if not _CREDENTIAL.search(key) or value.startswith(_OF_ENVIRONMENT):
+        is_of_catalog = key.startswith("spark.sql.catalog.")
+        if not _CREDENTIAL.search(key) or (is_of_catalog and value.startswith(_OF_ENVIRONMENT)):
             continue
         raise ManifestError(
             f"--set {key} would show a credential to everyone who may read the application or this machine's "
             "processes: put it into a Secret (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) and name that by --secret"
             + (f"; an Iceberg catalog takes it from there by --set {key}={_OF_ENVIRONMENT}NAME"
-               if key.startswith("spark.sql.catalog.") else "")
+               if is_of_catalog else "")
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 from colocation.submit import ManifestError, prepare
 from colocation.submit.direct import direct_submission
 from colocation.submit.direct_fields import configuration
-from colocation.submit.prepare import Overrides, override
+from colocation.submit.prepare import Overrides, check_no_credentials, override
 
 from .applications_under_test import apache_application, sales_group, schedule, spark_application
 
@@ -84,6 +84,13 @@ def test_credentials_are_refused(key: str) -> None:
     with pytest.raises(ManifestError, match=f"--set {key} .* --secret") as refusal:
         override(spark_application(), Overrides(conf={key: "hunter2"}))
     assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("value", ["AKIA", "env:NAME"])
+def test_what_reads_no_variables_takes_no_credential(value: str) -> None:
+    """S3A would take the text env:NAME itself for the key."""
+    with pytest.raises(ManifestError, match="put it into a Secret"):
+        check_no_credentials({"spark.hadoop.fs.s3a.secret.key": value})
 
 
 def test_an_iceberg_catalog_takes_its_credential_from_a_secret() -> None:
