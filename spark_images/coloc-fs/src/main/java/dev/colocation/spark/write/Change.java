@@ -27,7 +27,7 @@ import java.util.stream.Collectors;
  * a commit that overtook it. Pure.
  */
 public sealed interface Change
-    permits Change.NewFiles, Change.Rewrite, Change.Rebucket, Change.DropPartitions, Change.DropColumns, Change.RollBack, RowChange {
+    permits Change.NewFiles, Change.SameRows, Change.DropPartitions, Change.DropColumns, Change.RollBack, RowChange {
   /** The committed files are no longer those that a change began on, and it may not go on top of them. */
   final class Overtaken extends Exception {
     private static final long serialVersionUID = 1L;
@@ -264,6 +264,27 @@ public sealed interface Change
     }
   }
 
+  /** The rows of files in other files: a snapshot of it has the rows of the one before. */
+  sealed interface SameRows extends Change permits Rewrite, Rebucket {
+    /** That the files were made for. */
+    Buckets buckets();
+
+    @Override
+    default Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
+      return Optional.of(RowCounts.NONE);
+    }
+
+    @Override
+    default Optional<Buckets> madeForBuckets() {
+      return Optional.of(buckets());
+    }
+
+    @Override
+    default boolean keepsFiles() {
+      return true;
+    }
+  }
+
   /**
    * A compaction: the rows of exactly these files, in other files. It goes on top of later loads as long as every file that it
    * read is still committed.
@@ -271,7 +292,7 @@ public sealed interface Change
    * @param replaced paths of the files that were read
    * @param buckets that the files were made for
    */
-  record Rewrite(Set<String> replaced, List<DataFile> files, Buckets buckets) implements Change {
+  record Rewrite(Set<String> replaced, List<DataFile> files, Buckets buckets) implements SameRows {
     private static final String LABEL = "compact";
 
     public Rewrite {
@@ -290,21 +311,6 @@ public sealed interface Change
     }
 
     @Override
-    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
-      return Optional.of(RowCounts.NONE);
-    }
-
-    @Override
-    public Optional<Buckets> madeForBuckets() {
-      return Optional.of(buckets);
-    }
-
-    @Override
-    public boolean keepsFiles() {
-      return true;
-    }
-
-    @Override
     public List<DataFile> kept(List<DataFile> committed) throws Overtaken {
       return without(replaced, committed, "read");
     }
@@ -317,7 +323,7 @@ public sealed interface Change
    * @param replaced paths of the files that were read
    * @param buckets that the table has afterwards
    */
-  record Rebucket(Set<String> replaced, List<DataFile> files, Buckets buckets) implements Change {
+  record Rebucket(Set<String> replaced, List<DataFile> files, Buckets buckets) implements SameRows {
     private static final String LABEL = "rebucket";
 
     public Rebucket {
@@ -331,22 +337,7 @@ public sealed interface Change
     }
 
     @Override
-    public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
-      return Optional.of(RowCounts.NONE);
-    }
-
-    @Override
-    public Optional<Buckets> madeForBuckets() {
-      return Optional.of(buckets);
-    }
-
-    @Override
     public boolean rebuckets() {
-      return true;
-    }
-
-    @Override
-    public boolean keepsFiles() {
       return true;
     }
 

@@ -139,8 +139,7 @@ public record Compaction(List<DataFile> files) implements FileReplacement {
   @Override
   public Rewrite change(List<DataFile> merged, Buckets buckets) {
     Tablet.difference(files, DataFile::rows, merged).ifPresent(difference -> {
-      throw new WriteException.RowsDiffer(difference.tablet() + ": the manifest has " + difference.expected() + " rows, "
-          + difference.found() + " were rewritten; nothing was changed. Check the replicas: colocation show");
+      throw difference.refusal();
     });
     return new Rewrite(files.stream().map(DataFile::path).collect(Collectors.toSet()), merged, buckets);
   }

@@ -55,8 +55,7 @@ public record Rebucketing(List<DataFile> files, int ofTable) implements FileRepl
   @Override
   public Rebucket change(List<DataFile> written, Buckets buckets) {
     Tablet.ofPlaces(files, written).ifPresent(difference -> {
-      throw new WriteException.RowsDiffer(difference.tablet() + ": the manifest has " + difference.expected() + " rows, "
-          + difference.found() + " were rewritten; nothing was changed. Check the replicas: colocation show");
+      throw difference.refusal();
     });
     return new Rebucket(files.stream().map(DataFile::path).collect(Collectors.toSet()), written, buckets);
   }

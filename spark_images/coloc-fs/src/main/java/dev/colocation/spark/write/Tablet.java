@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.cluster.DataFile;
+import dev.colocation.spark.cluster.WriteException;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,7 +21,13 @@ public record Tablet(int bucket, Map<String, String> partition) {
   }
 
   /** A tablet whose new files have another number of rows than those that they replace have to leave. */
-  public record Difference(Tablet tablet, long expected, long found) {}
+  public record Difference(Tablet tablet, long expected, long found) {
+    /** Of files that were to have the same rows. */
+    WriteException.RowsDiffer refusal() {
+      return new WriteException.RowsDiffer(tablet + ": the manifest has " + expected + " rows, " + found
+          + " were rewritten; nothing was changed. Check the replicas: colocation show");
+    }
+  }
 
   /**
    * The first tablet in which rows are missing, or too many.
