@@ -37,9 +37,11 @@ FROM range({first}, {last})
 """
 
 
-def make(session: SparkSession, name: str, buckets: int, partitions: str = "", group: str = "sales") -> str:
+def make(
+    session: SparkSession, name: str, buckets: int, partitions: str = "", group: str = "sales", order: str = ""
+) -> str:
     """An empty table; its name. Group sales has six buckets."""
-    session.sql(f"CREATE TABLE {IN}.{name} ({COLUMNS}) {partitions} CLUSTERED BY (k) INTO {buckets} BUCKETS "
+    session.sql(f"CREATE TABLE {IN}.{name} ({COLUMNS}) {partitions} CLUSTERED BY (k) {order} INTO {buckets} BUCKETS "
                 f"TBLPROPERTIES ('colocate_with'='{group}')")  # fmt: skip
     return f"{IN}.{name}"
 
@@ -103,17 +105,18 @@ def test_one_table(facts: SparkSession) -> None:
 
 JOINS = {
     "equal": ("SELECT * FROM {twelve} a JOIN {more} b ON a.k = b.k", 12),
-    "half": ("SELECT * FROM {twelve} a JOIN {six} b ON a.k = b.k", 6),
-    "half of more": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k", 12),
-    "left": ("SELECT * FROM {six} a LEFT JOIN {many} b ON a.k = b.k", 6),
-    "full": ("SELECT * FROM {many} a FULL JOIN {six} b ON a.k = b.k", 6),
-    "anti": ("SELECT * FROM {many} a WHERE NOT EXISTS (SELECT 1 FROM {six} b WHERE a.k = b.k AND b.n > 100)", 6),
-    "in": ("SELECT * FROM {many} a WHERE k IN (SELECT k FROM {more} WHERE n > 100)", 12),
-    "three": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k JOIN {six} c ON b.k = c.k", 6),
-    "group": ("SELECT a.k, count(*), max(b.n) FROM {many} a JOIN {six} b ON a.k = b.k GROUP BY a.k", 6),
+    "half": ("SELECT * FROM {twelve} a JOIN {six} b ON a.k = b.k", 12),
+    "half of more": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k", 24),
+    "left": ("SELECT * FROM {six} a LEFT JOIN {many} b ON a.k = b.k", 24),
+    "right": ("SELECT * FROM {six} a RIGHT JOIN {more} b ON a.k = b.k AND a.n > 20", 12),
+    "full": ("SELECT * FROM {many} a FULL JOIN {six} b ON a.k = b.k", 24),
+    "anti": ("SELECT * FROM {many} a WHERE NOT EXISTS (SELECT 1 FROM {six} b WHERE a.k = b.k AND b.n > 100)", 24),
+    "in": ("SELECT * FROM {many} a WHERE k IN (SELECT k FROM {more} WHERE n > 100)", 24),
+    "three": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k JOIN {six} c ON b.k = c.k", 24),
+    "group": ("SELECT a.k, count(*), max(b.n) FROM {many} a JOIN {six} b ON a.k = b.k GROUP BY a.k", 24),
     "window": (
         "SELECT a.k, a.n, b.n, row_number() OVER (PARTITION BY a.k ORDER BY a.n, b.n) FROM {many} a "
-        "JOIN {twelve} b ON a.k = b.k", 12,
+        "JOIN {twelve} b ON a.k = b.k", 24,
     ),
 }  # fmt: skip
 
@@ -121,7 +124,7 @@ JOINS = {
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_need_no_shuffle(facts: SparkSession, name: str, adaptive: str) -> None:
-    """By the smaller number. Files of a task are merged, so that nothing is sorted but a window's other columns."""
+    """In as many tasks as the larger number. Files of a task are merged; only a window sorts, by its other columns."""
     facts.conf.set(ADAPTIVE, adaptive)
     query, number = JOINS[name]
     found = check(facts, query)
@@ -133,7 +136,7 @@ def test_joins_need_no_shuffle(facts: SparkSession, name: str, adaptive: str) ->
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_eight_sixteen_and_thirty_two_in_one_query(facts: SparkSession, tables: ClusterTables, adaptive: str) -> None:
-    """A task reads one, two and four buckets; a join of the larger two alone is in tasks of the middle number."""
+    """A task reads a part of one, two and four buckets; their ranges are as many as the largest number asks for."""
     facts.conf.set(ADAPTIVE, adaptive)
     if not facts.catalog.tableExists(f"{IN}.of8"):
         tables.add_group("eight", ["bigint"], (*MAP, *MAP)[:8])
@@ -142,7 +145,7 @@ def test_eight_sixteen_and_thirty_two_in_one_query(facts: SparkSession, tables: 
             for part in ("n < 150", "n >= 150"):
                 facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six WHERE {part}")
     query = "SELECT a.k, b.n AS n, c.n AS m FROM {{}}{} a JOIN {{}}{} b ON a.k = b.k JOIN {{}}{} c ON a.k = c.k"
-    for numbers, expected in (((8, 16, 32), 8), ((32, 8, 16), 8), ((32, 16, 32), 16)):
+    for numbers, expected in (((8, 16, 32), 32), ((32, 8, 16), 32), ((32, 16, 32), 32), ((8, 16, 16), 16)):
         text = query.format(*numbers)
         found = facts.sql(text.replace("{}", f"{IN}.of"))
         plain = facts.sql(re.sub(r"\{\}[0-9]+", "plain_six", text))
@@ -151,8 +154,30 @@ def test_eight_sixteen_and_thirty_two_in_one_query(facts: SparkSession, tables: 
         assert "Exchange" not in plan and "Sort [" not in plan and tasks(found) == expected
 
 
+def test_tasks(facts: SparkSession) -> None:
+    """One for each bucket of the smaller number where ranges are switched off, or files are in another order."""
+    by_another = make(facts, "another", 24, "PARTITIONED BY (day)", "sales", "SORTED BY (n)")
+    facts.sql(f"INSERT INTO {by_another} SELECT k, n, word, day FROM plain_six")
+    query = f"SELECT a.k, b.n FROM {{}} a JOIN {IN}.six b ON a.k = b.k"
+    assert tasks(facts.sql(query.format(f"{IN}.many"))) == 24
+    assert tasks(facts.sql(query.format(by_another))) == 6
+    facts.conf.set("spark.colocation.minPartitionNum", "1")
+    assert tasks(facts.sql(query.format(f"{IN}.many"))) == 6
+
+
+def test_cached_joins(facts: SparkSession) -> None:
+    """Cached rows stay in the buckets by which they were read, so that their joins need no shuffle."""
+    cached = facts.sql(f"SELECT a.k, a.n, b.n AS m FROM {IN}.many a JOIN {IN}.six b ON a.k = b.k").cache()
+    try:
+        assert cached.rdd.getNumPartitions() == 6 and cached.count() > 0
+        joined = cached.join(facts.table(f"{IN}.six"), "k")
+        assert joined.count() > 0 and "hashpartitioning" not in executed(joined)
+    finally:
+        cached.unpersist(blocking=True)
+
+
 def test_verdicts_name_the_number(facts: SparkSession) -> None:
-    """A join of tables with different numbers is colocated, in fewer tasks."""
+    """A join of tables with different numbers is colocated."""
     [join] = explain_json(facts.sql(JOINS["half"][0].format(twelve=f"{IN}.twelve", six=f"{IN}.six")))["joins"]
     assert join["colocate"] and f"the 12 buckets of {IN}.twelve are read as 6" in str(join)
 
@@ -177,6 +202,8 @@ def test_random_queries(facts: SparkSession, seed: int) -> None:
         "spark.colocation.trustSortedFiles": ("true", "false"),
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": ("true", "false"),
         "spark.sql.join.preferSortMergeJoin": ("true", "false"),
+        "spark.colocation.minPartitionNum": ("1", "4", "60"),
+        "spark.colocation.minPartitionBytes": ("1", "64m"),
     }
     for _ in range(4):
         for key, values in settings.items():

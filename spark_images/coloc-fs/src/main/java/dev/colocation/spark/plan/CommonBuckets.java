@@ -30,7 +30,7 @@ import scala.runtime.AbstractPartialFunction;
  * <p>Numbers of a group's tables are multiples of the group's, and {@code pmod(hash, 32) mod 8 = pmod(hash, 8)}: a task of 8 reads
  * the buckets j, j + 8, j + 16 and j + 24 of a table with 32. The number is the largest that divides those of all tables which are
  * too large to be broadcast. Spark's scan does the rest ({@code optionalNumCoalescedBuckets}, which Spark itself sets for some joins
- * of two tables); {@link FileOrder} merges the files of a task.
+ * of two tables); {@link FileOrder} merges the files of a task, and {@link SplitBuckets} makes tasks of ranges of the key.
  */
 public final class CommonBuckets extends Rule<LogicalPlan> {
   /** Option of a relation: the group that its table is in. */
@@ -159,6 +159,12 @@ public final class CommonBuckets extends Rule<LogicalPlan> {
       FileSourceScanExec scan = (FileSourceScanExec) node;
       return PlanFields.with(scan, COALESCED, Option.apply(Integer.parseInt(scan.relation().options().apply(READ))));
     }
+  }
+
+  /** By how many buckets a bucketed scan reads its table. */
+  static int readBy(FileSourceScanExec scan) {
+    return scan.optionalNumCoalescedBuckets().isDefined()
+        ? (int) scan.optionalNumCoalescedBuckets().get() : scan.relation().bucketSpec().get().numBuckets();
   }
 
   private static <T> Seq<T> sequence(List<T> list) {

@@ -143,8 +143,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, int key
         return Optional.empty();
       }
       List<Object> key = new ArrayList<>(values(file, order.leading, partitionSchema));
-      key.add(scan.optionalNumCoalescedBuckets().isEmpty()
-          ? bucket.get() : (int) bucket.get() % (int) scan.optionalNumCoalescedBuckets().get());
+      key.add((int) bucket.get() % CommonBuckets.readBy(scan));
       sets.computeIfAbsent(key, absent -> new ArrayList<>()).add(file);
     }
     sets.values().removeIf(files -> files.size() == 1);

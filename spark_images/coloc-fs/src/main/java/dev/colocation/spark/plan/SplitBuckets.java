@@ -107,7 +107,7 @@ public final class SplitBuckets extends Rule<SparkPlan> {
   private SparkPlan stage(SparkPlan plan) {
     List<FileSourceScanExec> scans = new ArrayList<>();
     if (!isKnown(plan, scans) || scans.isEmpty() || !scans.stream().allMatch(SplitBuckets::isCutByKey)
-        || scans.stream().map(scan -> List.of(buckets(scan), BucketKey.of(scan).get().dataType())).distinct().count() > 1) {
+        || scans.stream().map(scan -> List.of(CommonBuckets.readBy(scan), BucketKey.of(scan).get().dataType())).distinct().count() > 1) {
       return plan;
     }
     KeyRanges ranges = ranges(scans);
@@ -154,16 +154,12 @@ public final class SplitBuckets extends Rule<SparkPlan> {
 
   /** Whether the scan reads buckets of a table of ours, from files that are sorted by its first bucket column. */
   private static boolean isCutByKey(FileSourceScanExec scan) {
-    if (!scan.bucketedScan() || scan.optionalNumCoalescedBuckets().isDefined() || !ColocPath.isRootOf(scan.relation())) {
+    if (!scan.bucketedScan() || !ColocPath.isRootOf(scan.relation())) {
       return false;
     }
     Optional<Attribute> key = BucketKey.of(scan);
     return key.isPresent() && FileKeys.isKnown(key.get().dataType())
         && FileOrder.isSortedBy(scan, key.get().name());
-  }
-
-  private static int buckets(FileSourceScanExec scan) {
-    return scan.relation().bucketSpec().get().numBuckets();
   }
 
   /** Where to cut; nowhere when there are tasks enough, which sizes tell, or a file's keys are unknown, which are in manifests. */
@@ -188,18 +184,24 @@ public final class SplitBuckets extends Rule<SparkPlan> {
     return file.length() * Math.min(1, share);
   }
 
-  /** In how many ranges the largest bucket is as large as a task's share of all; each range has a minimum of bytes. */
+  /**
+   * In how many ranges the largest bucket is as large as a task's share of all; each range has a minimum of bytes. Tables that are read
+   * by fewer buckets than they have are read by as many tasks as the one with most of them is alone.
+   */
   private int count(List<FileSourceScanExec> scans) {
-    Map<Object, Double> bytes = new HashMap<>();
+    int buckets = CommonBuckets.readBy(scans.get(0));
+    Map<Integer, Double> bytes = new HashMap<>();
     scans.forEach(scan -> files(scan).forEach(file -> bytes.merge(
-        BucketingUtils.getBucketId(file.toPath().getName()).get(), bytesToRead(scan, file), Double::sum)));
+        (int) BucketingUtils.getBucketId(file.toPath().getName()).get() % buckets, bytesToRead(scan, file), Double::sum)));
     double all = bytes.values().stream().mapToDouble(Double::doubleValue).sum();
     double most = bytes.values().stream().mapToDouble(Double::doubleValue).max().orElse(0);
     int cores = scans.get(0).session().sparkContext().defaultParallelism();
     double tasks = Integer.parseInt(conf().getConfString(TASKS, Integer.toString(2 * cores)));
     long least = JavaUtils.byteStringAsBytes(conf().getConfString(BYTES, "64m"));
-    double wanted = Math.min(Math.round(most * tasks / Math.max(1, all)), most / Math.max(1, least));
-    return (int) Math.max(1, Math.min(MOST_RANGES, wanted));
+    double bySize = Math.min(Math.round(most * tasks / Math.max(1, all)), most / Math.max(1, least));
+    int own = scans.stream().mapToInt(scan -> scan.relation().bucketSpec().get().numBuckets()).max().orElse(buckets);
+    int byNumber = tasks > 1 ? own / buckets : 1;
+    return (int) Math.max(1, Math.min(MOST_RANGES, Math.max(bySize, byNumber)));
   }
 
   private static SparkPlan withChildren(SparkPlan plan, List<SparkPlan> children) {
