@@ -1,6 +1,7 @@
 """Python's side of the rules that Java states, too; ``ContractTest`` and its kin check the same files."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from datetime import datetime
 
@@ -9,6 +10,7 @@ import pytest
 from colocation.model.base import parse_time
 from colocation.model.group import ColocationGroupStatus, namespace_refusal
 from colocation.model.names import config_map_of, group_key, group_reference, private_group_name, table_directory
+from colocation.model.query_line import QUERY_MARK, parse_query_line
 from colocation.model.reader_rules import configured_cores, few_buckets, judge_freshness, liveness
 from colocation.model.salvage import salvage
 from colocation.model.schema_check import refused_change
@@ -141,6 +143,12 @@ def _manifest(case: Case) -> object:
     }
 
 
+def _query_line(case: Case) -> object:
+    """Read, and written again: Java gives the same line."""
+    found = parse_query_line(f"26/11/27 10:00:00 INFO RecentQueries: {case['line']}")
+    return found and QUERY_MARK + json.dumps(found.to_json_dict(), separators=(",", ":"), ensure_ascii=False)
+
+
 RULES: dict[str, Callable[[Case], object]] = {
     "allowed-namespaces": lambda case: namespace_refusal(
         ("accounts", "sales"), case["allowedNamespaces"], case["namespace"]
@@ -152,6 +160,7 @@ RULES: dict[str, Callable[[Case], object]] = {
     "liveness": _liveness,
     "manifests": _manifest,
     "names": _names,
+    "query-lines": _query_line,
     "retention": _retention,
     "schema-evolution": _schema_evolution,
     "snapshots": _snapshot,

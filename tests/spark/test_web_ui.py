@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from colocation.model.query_line import find_queries
 from colocation.spark import spark_conf
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.loopback import LoopbackAgents
@@ -44,3 +45,5 @@ def test_why_queries_shuffled_is_in_the_web_ui(
     assert "Session disabled" in shuffled and "&#10007; SortMergeJoin Inner" in shuffled
     assert "&#10003; SortMergeJoin Inner" in colocated and "colocate: true" in colocated
     assert re.search(r'href="[^"]*/SQL/execution/\?id=\d+"', colocated)
+    logged = [(one.tables, next(verdict.colocate for verdict in one.verdicts)) for one in find_queries(done.stderr)]
+    assert logged == [((f"{CATALOG}.{NAMESPACE}.pairs",), True), ((f"{CATALOG}.{NAMESPACE}.pairs",), False)]

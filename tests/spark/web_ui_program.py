@@ -19,6 +19,8 @@ def main(conf: dict[str, str], table: str) -> None:
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    log4j = spark._jvm.org.apache.logging.log4j  # as in a submitted application, whose level is INFO
+    log4j.core.config.Configurator.setLevel("dev.colocation.spark.explain", log4j.Level.INFO)
     url = f"{spark.sparkContext.uiWebUrl}/colocation/"
     print(f"PAGE {json.dumps(page(url))}")
     join = f"SELECT count(*) FROM {table} a JOIN {table} b ON a.k = b.k"

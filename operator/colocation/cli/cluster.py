@@ -7,6 +7,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..common.sign_of_life import OperatorLife
+from ..manifests.spark_pods import SPARK_ROLE_LABEL
 from ..model.names import (
     ANNOTATION_ETCD_RESTORED,
     API_GROUP,
@@ -23,6 +24,7 @@ from .connection import connect, namespace_of
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 
 Json = dict[str, Any]
+DRIVERS = f"{SPARK_ROLE_LABEL}=driver"
 
 
 class SeenGroups(NamedTuple):
@@ -253,6 +255,16 @@ class Cluster:
             nodes: list[Any] = self._core.list_node().items
             names = sorted(str(item.metadata.name) for item in nodes)
             raise CommandFailed(f"there is no node {node!r}; there are: {', '.join(names)}") from error
+
+    def spark_drivers(self) -> list[Json]:
+        """The pods of Spark's drivers in the namespace."""
+        found = self._core.list_namespaced_pod(self.namespace, label_selector=DRIVERS)
+        return cast("list[Json]", self.connection.sanitize_for_serialization(found)["items"])
+
+    def all_spark_drivers(self) -> list[Json]:
+        """The pods of Spark's drivers in all namespaces."""
+        found = self._core.list_pod_for_all_namespaces(label_selector=DRIVERS)
+        return cast("list[Json]", self.connection.sanitize_for_serialization(found)["items"])
 
     def events(self, group: str) -> list[Json]:
         """The events of one group, oldest first."""

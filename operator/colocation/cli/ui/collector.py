@@ -16,6 +16,7 @@ from ..errors import HTTP_FORBIDDEN, CommandFailed
 from ..inspect.objects import verdict_freshness
 from ..port_forward import fetch_snapshot
 from .content import Findings
+from .queries import DriverLogs, SeenQueries
 
 LEAST_SECONDS = 2.0
 """Between two rounds of questions."""
@@ -40,6 +41,7 @@ class Collector:
         self._lock = threading.Lock()
         self._found: Findings | None = None
         self._ask_again_at = 0.0
+        self._logs = DriverLogs(cluster, everywhere)
 
     def findings(self) -> Findings:
         """What was found at most a few seconds ago.
@@ -68,6 +70,7 @@ class Collector:
         events = _tried("events", problems, ask_events) or []
         snapshot = self._snapshot(problems)
         plan = _tried("plan", problems, lambda: preview(snapshot)) if snapshot else None
+        queries = _tried("queries", problems, self._logs.queries) or SeenQueries(gap="see the top of the page")
         return Findings(
             now=datetime.now(UTC).isoformat(timespec="seconds"),
             groups=groups,
@@ -76,6 +79,7 @@ class Collector:
             snapshot=snapshot,
             plan=plan,
             freshness=freshness,
+            queries=queries,
             problems=tuple(problems),
         )
 

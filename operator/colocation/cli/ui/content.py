@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ...model.conditions import ConditionType, Reason
@@ -13,7 +14,8 @@ from ...model.salvage import salvage
 from ...model.snapshot import Snapshot
 from ...model.table import ColocatedTableStatus
 from ...submit.group_view import GroupView, decide
-from .matrix import Row, matrix_of, natural_order, node_state
+from .matrix import Row, last_replicas, matrix_of, natural_order, node_state
+from .queries import NO_QUERIES, SeenQueries, shown_queries
 
 Json = dict[str, Any]
 GroupKey = tuple[str, str]
@@ -36,6 +38,7 @@ class Findings:
     snapshot: Snapshot | None = None
     plan: Plan | None = None
     freshness: Freshness = CURRENT
+    queries: SeenQueries = NO_QUERIES
     problems: tuple[str, ...] = ()
 
 
@@ -47,6 +50,8 @@ def overview(findings: Findings) -> Json:
         "groups": [_group(item, findings) for item in findings.groups],
         "tables": [_table(item) for item in findings.tables],
         "nodes": list(_nodes(findings.snapshot)) if findings.snapshot else None,
+        "queries": shown_queries(findings.queries.queries, datetime.fromisoformat(findings.now)),
+        "queriesGap": findings.queries.gap,
         "events": [_event(item) for item in reversed(findings.events[-MAX_LISTED_EVENTS:])],
     }
 
@@ -153,6 +158,7 @@ def _table(item: Json) -> Json:
 
 def _nodes(snapshot: Snapshot) -> Iterator[Json]:
     places = Counter(node for group in snapshot.groups for row in group.map or () for node in row)
+    last = last_replicas(snapshot)
     for node in sorted(snapshot.nodes, key=lambda one: natural_order(one.name)):
         state, reason, since = node_state(node)
         yield {
@@ -163,6 +169,7 @@ def _nodes(snapshot: Snapshot) -> Iterator[Json]:
             "zone": node.zone,
             "weight": node.weight,
             "replicas": places[node.name],
+            "lastReplicas": last[node.name],
             "capacityBytes": node.capacity_bytes,
             "freeBytes": node.free_bytes,
             "disk": node.disk_id,

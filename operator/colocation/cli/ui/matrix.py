@@ -1,7 +1,7 @@
 """The state of each node, and of each bucket on each node of a group: rows of nodes, cells where something is. Pure."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -100,6 +100,20 @@ def matrix_of(
 def natural_order(name: str) -> list[tuple[int, str]]:
     """``node-2`` comes before ``node-10``."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]{1,18})", name)]
+
+
+def last_replicas(snapshot: Snapshot) -> Counter[str]:
+    """By node: of how many buckets it alone has a complete replica that can be read now."""
+    ready = {node.name for node in snapshot.nodes if node.ready}
+    found = Counter[str]()
+    for group in snapshot.groups:
+        holders = defaultdict[int, list[str]](list)
+        for name in ready & group.held.keys():
+            for bucket, held in group.held[name].items():
+                if held == "complete":
+                    holders[bucket].append(name)
+        found.update(names[0] for names in holders.values() if len(names) == 1)
+    return found
 
 
 def _by_bucket(cells: dict[int, Cell]) -> tuple[Cell, ...]:

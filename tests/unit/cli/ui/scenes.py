@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 from colocation.cli.ui.content import Findings
+from colocation.cli.ui.queries import SeenQueries, SeenQuery
 from colocation.model.conditions import Condition, ConditionType
 from colocation.model.group import BucketSequence, CloneCounts, ColocationGroupStatus, awaiting_message
 from colocation.model.plan import GroupPlan
+from colocation.model.query_line import QueryLine, QueryVerdict
 from colocation.model.snapshot import Clone, GroupState, Node, Snapshot
 from colocation.planner import preview
 from colocation.reconcile.conditions import Verdict, conditions
@@ -14,6 +16,22 @@ from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 HOSTILE = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>\u202e&amp;\x00'
 TIME = NOW.isoformat().replace("+00:00", "Z")
+
+
+def seen_query(
+    minutes_ago: float, execution: int, verdicts: dict[str, bool], driver: str = "report-7f3a-driver"
+) -> SeenQuery:
+    """A join of both tables that ended so long ago."""
+    ended = (NOW - timedelta(minutes=minutes_ago)).isoformat().replace("+00:00", "Z")
+    found = tuple(QueryVerdict(colocate=colocate, text=text) for text, colocate in verdicts.items())
+    tables = ("shop.orders", "shop.lineitem")
+    line = QueryLine(execution=execution, ended_at=ended, seconds=12.25, tables=tables, verdicts=found)
+    return SeenQuery("shop", driver, line)
+
+
+JOIN = "SortMergeJoin Inner (o_orderkey = l_orderkey) of shop.orders, shop.lineitem"
+SHUFFLED = f"{JOIN}: colocate: false, reason: Session disabled"
+QUERIES = SeenQueries((seen_query(12, 3, {f"{JOIN}: colocate: true": True}), seen_query(4, 7, {SHUFFLED: False})))
 
 
 def nodes_of(number: int, **fields: object) -> list[Node]:
@@ -35,7 +53,7 @@ def findings_of(snapshot: Snapshot, names: tuple[str, ...] = ("orders", "lineite
     pairs = zip(snapshot.groups, plan.groups, strict=True)
     groups = [_group_object(state, planned, snapshot) for state, planned in pairs]
     tables = [_table_object(one) for one in names]
-    return Findings(TIME, groups, tables, _events(plan.groups[0]), snapshot, plan, **more)
+    return Findings(TIME, groups, tables, _events(plan.groups[0]), snapshot, plan, queries=QUERIES, **more)
 
 
 def _group_object(state: GroupState, planned: GroupPlan, snapshot: Snapshot) -> dict[str, Any]:

@@ -88,6 +88,15 @@ def test_what_is_seen(
     assert set(tab.run(script)) == marks
 
 
+def test_queries_of_the_last_hour_say_whether_they_shuffled(served: Served) -> None:
+    """The newest first, each with the verdicts of `explain`."""
+    tab = served.show(scenes.stable())
+    rows = "[...document.querySelectorAll('#queries tbody tr')]"
+    shuffled, colocated = tab.run(f"return {rows}.map((row) => [...row.cells].map((one) => one.textContent))")
+    assert shuffled[:2] == ["4 min ago", "shop/report-7f3a-driver"] and shuffled[5] == "yes"
+    assert "Session disabled" in shuffled[6] and colocated[5:] == ["no", f"{scenes.JOIN}: colocate: true"]
+
+
 def test_a_page_without_groups_tells_the_next_step(served: Served) -> None:
     """The commands that make the first group, in the place of empty tables of one."""
     tab = served.show(scenes.empty())

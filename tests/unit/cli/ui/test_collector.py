@@ -11,9 +11,10 @@ import pytest
 
 from colocation.cli.cluster import Cluster
 from colocation.cli.errors import CommandFailed
-from colocation.cli.ui import collector
+from colocation.cli.ui import collector, queries
 from colocation.cli.ui.collector import Collector
 from colocation.cli.ui.content import group_page, overview
+from tests.contract.cases import cases
 from tests.unit.cli.conftest import KUBECONFIG, group_object, table_object
 
 EVENT = {
@@ -22,6 +23,13 @@ EVENT = {
     "reason": "Stable", "message": "all complete", "type": "Normal", "lastTimestamp": "2026-11-21T00:00:00Z",
 }  # fmt: skip
 LISTS = {"colocationgroups": [group_object()], "colocatedtables": [table_object()], "events": [EVENT]}
+
+
+def driver_pod(name: str, created_at: str = "2026-11-21T00:00:00Z") -> dict[str, object]:
+    """A driver with a sidecar."""
+    containers = [{"name": "istio-proxy"}, {"name": "spark-kubernetes-driver"}]
+    metadata = {"name": name, "namespace": "shop", "creationTimestamp": created_at}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
 
 
 class ApiServer(ThreadingHTTPServer):
@@ -33,6 +41,8 @@ class ApiServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Lists)
         self.lists = dict(LISTS)
+        self.logs: dict[str, str] = {}
+        self.asked_logs: list[str] = []
         self.asked: Counter[str] = Counter()
 
 
@@ -40,11 +50,21 @@ class _Lists(BaseHTTPRequestHandler):
     server: ApiServer
 
     def do_GET(self) -> None:
-        kind = self.path.split("?")[0].split("/")[-1]
+        *_, above, kind = self.path.split("?")[0].split("/")
+        if kind == "log":
+            self.server.asked_logs.append(above)
+            return self._answer(200 if above in self.server.logs else 403, self.server.logs.get(above, "no").encode())
+        if "/colocation-system/" in self.path:
+            return self._answer(403, b"")
+        if above == "pods":
+            return self._answer(200, json.dumps(driver_pod(kind)).encode())
         self.server.asked[kind] += 1
         found = self.server.lists.get(kind)
         body = json.dumps({"kind": "List", "metadata": {}, "items": found or []}).encode()
-        self.send_response(403 if found is None else 200)
+        return self._answer(403 if found is None else 200, body)
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -79,7 +99,8 @@ def test_who_may_not_ask_the_operator_sees_groups_tables_and_events(asking: Coll
     assert ([one["name"] for one in seen["groups"]], [one["name"] for one in seen["tables"]]) == (["sales"], ["orders"])
     assert [one["message"] for one in seen["events"]] == ["all complete"]
     assert seen["problems"] == [
-        "nodes, copies, plans and details of replicas cannot be shown: you have no right to read them"
+        "nodes, copies, plans and details of replicas cannot be shown: you have no right to read them",
+        "queries cannot be shown: you have no right to read them",
     ]
     page = group_page(found, ("shop", "sales"))
     assert page is not None
@@ -97,3 +118,24 @@ def test_without_the_groups_there_is_nothing_to_show(asking: Collector, api: Api
     del api.lists["colocationgroups"]
     with pytest.raises(CommandFailed, match="the API server does not list the groups: you have no right to read them"):
         asking.findings()
+
+
+def test_queries_come_from_the_logs_of_the_newest_drivers(asking: Collector, api: ApiServer) -> None:
+    """Other lines, and lines that are no query of this release, are passed over."""
+    lines = [one["line"] for one in cases("query-lines")]
+    api.lists["pods"] = [driver_pod(f"d{day}", f"2026-11-{24 - day:02}T00:00:00Z") for day in range(1, 24)]
+    api.logs = {f"d{day}": "" for day in range(1, 24)}
+    api.logs["d2"] = f"26/11/21 INFO RecentQueries: {lines[0]}\nCOLOCATION_QUERY {{}}\nother\n{lines[1]}\n"
+    found = asking.findings()
+    assert [(one.driver, one.query.execution) for one in found.queries.queries] == [("d2", 7), ("d2", 0)]
+    assert (found.queries.gap, len(api.asked_logs)) == ("3 older drivers are not looked at", queries.MOST_DRIVERS)
+    assert not {"d21", "d22", "d23"} & set(api.asked_logs)
+
+
+def test_who_may_not_read_logs_sees_what_is_missing(asking: Collector, api: ApiServer) -> None:
+    """Below the queries of the drivers that may be read."""
+    api.lists["pods"] = [driver_pod("open"), driver_pod("closed")]
+    api.logs = {"open": cases("query-lines")[0]["line"]}
+    found = overview(asking.findings())
+    assert found["queriesGap"] == "you have no right to read drivers' logs (get on pods/log)"
+    assert "queries cannot be shown" not in str(found["problems"])

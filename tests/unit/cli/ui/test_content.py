@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from colocation.cli.ui.content import Findings, group_page, overview
+from colocation.cli.ui.queries import SeenQueries
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.reader_rules import Freshness
 from tests.property.worlds import GIB, NOW
@@ -160,3 +161,31 @@ def test_objects_that_cannot_be_understood_are_named_and_harm_no_others() -> Non
     assert found["problems"][0].startswith("shop/sales: ")
     assert found["groups"][1]["stable"] is True
     assert page(findings)["rows"]
+
+
+def test_queries_of_the_last_hour_are_listed_newest_first() -> None:
+    """A query shuffled if one of its verdicts is false; older ones are left out."""
+    others = (
+        scenes.seen_query(61, 1, {}),
+        scenes.seen_query(59, 2, {}, driver="etl-driver"),
+        scenes.seen_query(1, 8, {"a join: colocate: true": True, "a group-by: colocate: false, reason: r": False}),
+    )
+    seen = SeenQueries((*scenes.QUERIES.queries, *others), "2 older drivers")
+    found = overview(replace(scenes.stable(), queries=seen))
+    listed = [(one["driver"], one["execution"], one["shuffled"]) for one in found["queries"]]
+    report = "report-7f3a-driver"
+    assert listed == [(report, 8, True), (report, 7, True), (report, 3, False), ("etl-driver", 2, False)]
+    assert found["queriesGap"] == "2 older drivers"
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        pytest.param(scenes.stable, {}, id="each bucket is elsewhere, too"),
+        pytest.param(scenes.dead, {"node-1": 1, "node-4": 1}, id="two nodes are away, and a bucket is on both"),
+    ],
+)
+def test_who_holds_a_last_replica_is_counted(findings: Callable[[], Findings], expected: dict[str, int]) -> None:
+    """Of buckets that only one node can serve now."""
+    nodes = overview(findings())["nodes"]
+    assert {one["name"]: one["lastReplicas"] for one in nodes if one["lastReplicas"]} == expected

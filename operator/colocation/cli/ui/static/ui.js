@@ -120,6 +120,18 @@ function showCopies(group) {
   ]), "No copies are under way.");
 }
 
+const QUERIES_HINT = "From the logs of Spark's drivers, which tell each query on these tables with the verdicts of explain.";
+
+function showQueries({ queries, queriesGap, now }) {
+  say("queries-hint", queriesGap ? `${QUERIES_HINT} There may be more: ${queriesGap}.` : QUERIES_HINT);
+  table("queries", ["Ended", "Driver", "Query", "Tables", "Took", "Shuffled", "Verdicts"], queries.map((query) => [
+    `${age(query.endedAt, now)} ago`, `${query.namespace}/${query.driver}`, { text: query.execution, number: true }, query.tables.join(", "),
+    { text: `${query.seconds.toLocaleString("en-US", { maximumFractionDigits: 1 })} s`, number: true },
+    query.shuffled ? { text: "yes", tone: "bad" } : { text: "no", tone: "good" },
+    query.verdicts.map((one) => one.text).join("; ") || "no join, group-by or window",
+  ]), "No query ended in the last hour.");
+}
+
 function showTables(tables) {
   table("tables", ["Table", "Group", "State", "Snapshot", "Committed at", "Rows", "Size", "Files", "Kept snapshots"], tables.map((one) => {
     const [newest, ...older] = one.snapshots;
@@ -132,11 +144,11 @@ function showTables(tables) {
 }
 
 function showNodes(nodes, now) {
-  table("nodes", ["Node", "State", "For", "Zone", "Weight", "Replicas", "Disk used", "Why", "Disk"], (nodes ?? []).map((node) => {
+  table("nodes", ["Node", "State", "For", "Zone", "Weight", "Replicas", "Last ones", "Disk used", "Why", "Disk"], (nodes ?? []).map((node) => {
     const used = node.capacityBytes - node.freeBytes;
     const tone = { ready: "good", "not ready": "bad", "sick disk": "bad" }[node.state] ?? "wait";
     return [node.name, { text: node.state, tone }, age(node.since, now), node.zone ?? "", { text: Number(node.weight.toPrecision(4)), number: true },
-      { text: node.replicas, number: true },
+      { text: node.replicas, number: true }, { text: node.lastReplicas || "", number: true, tone: node.lastReplicas ? "bad" : "" },
       node.capacityBytes ? { text: `${size(used)} of ${size(node.capacityBytes)}`, progress: used, of: node.capacityBytes } : "not known", node.reason, node.disk];
   }), nodes ? "There are no nodes." : "Not known: the operator cannot be asked.");
 }
@@ -154,6 +166,7 @@ async function refresh() {
   fill(document.getElementById("problems"), found.problems, (text) => element("li", "", text));
   const current = chosen(found.groups);
   showGroups(found.groups, current);
+  showQueries(found);
   showTables(found.tables);
   showNodes(found.nodes, found.now);
   showEvents(found.events, found.now);

@@ -17,7 +17,9 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Keeps the verdicts of the queries on colocated tables that ended last. Spark calls it on one thread; others read it. */
+/**
+ * Keeps the verdicts of the queries on colocated tables that ended last, and logs each. Spark calls it on one thread; others read it.
+ */
 public final class RecentQueries extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger(RecentQueries.class);
   private static final int MAX_QUERIES = 100;
@@ -31,9 +33,11 @@ public final class RecentQueries extends SparkListener {
    *
    * @param execution its number in the SQL tab
    * @param description Spark's, e.g. the statement or where the program called it
+   * @param tables the colocated tables that it read, each once
    * @param verdicts on its joins, group-bys and windows; none if it has none of them
    */
-  public record Query(long execution, String description, Instant endedAt, Duration took, List<Verdict> verdicts) {}
+  public record Query(
+      long execution, String description, Instant endedAt, Duration took, List<String> tables, List<Verdict> verdicts) {}
 
   /** A verdict as {@code explain} gives it. */
   public record Verdict(boolean colocate, String text) {}
@@ -66,11 +70,15 @@ public final class RecentQueries extends SparkListener {
       LOG.debug("query {} has no plan to give verdicts on", end.executionId(), error);
       return;
     }
-    if (plan.walk().flatMap(node -> node.scan().stream()).flatMap((Scan scan) -> scan.known().stream()).findAny().isEmpty()) {
+    List<String> tables = plan.walk().flatMap(node -> node.scan().stream()).flatMap((Scan scan) -> scan.known().stream())
+        .map(KnownTable::name).distinct().toList();
+    if (tables.isEmpty()) {
       return;
     }
     Duration took = Duration.ofMillis(Math.max(0, end.time() - start.time()));
-    add(new Query(end.executionId(), start.description(), Instant.ofEpochMilli(end.time()), took, verdicts(plan)));
+    Query query = new Query(end.executionId(), start.description(), Instant.ofEpochMilli(end.time()), took, tables, verdicts(plan));
+    LOG.info("{}", QueryLine.of(query));
+    add(query);
   }
 
   private static PlanNode executed(QueryExecution execution) {

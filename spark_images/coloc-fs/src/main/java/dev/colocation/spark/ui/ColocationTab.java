@@ -34,12 +34,12 @@ public final class ColocationTab extends SparkUITab {
     return NAME;
   }
 
-  /** Adds the tab to an application's web UI, if it has one. */
+  /** Adds the tab to an application's web UI, if it has one; queries are logged in any case. */
   public static void addTo(SparkContext context) {
+    RecentQueries queries = new RecentQueries();
+    context.addSparkListener(queries);
     Option<SparkUI> ui = context.ui();
     if (ui.isDefined()) {
-      RecentQueries queries = new RecentQueries();
-      context.addSparkListener(queries);
       ui.get().attachTab(new ColocationTab(ui.get(), queries));
     }
   }

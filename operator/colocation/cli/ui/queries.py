@@ -1,0 +1,109 @@
+"""The queries of the last hour, from the logs of Spark's drivers whose pods are there, running or ended."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubernetes.client.exceptions import ApiException
+
+from ...model.base import parse_time
+from ...model.query_line import QueryLine, find_queries
+from ...submit.clients import LOG_LINES_READ, read_log
+from ..cluster import Cluster
+from ..errors import HTTP_FORBIDDEN, HTTP_NOT_FOUND
+
+Json = dict[str, Any]
+LEAST_SECONDS = 15.0
+"""Between two readings: a log can have a megabyte."""
+MOST_DRIVERS = 20
+MOST_SHOWN = 200
+SHOWN = timedelta(hours=1)
+HTTP_NOT_READY = 400
+"""The API server has no log of a container that has not started."""
+LOG_FORBIDDEN = "you have no right to read drivers' logs (get on pods/log)"
+
+
+@dataclass(frozen=True)
+class SeenQuery:
+    """A query of a driver: its pod, in a namespace."""
+
+    namespace: str
+    driver: str
+    query: QueryLine
+
+
+@dataclass(frozen=True)
+class SeenQueries:
+    """What drivers' logs tell. ``gap``: why there may be more."""
+
+    queries: tuple[SeenQuery, ...] = ()
+    gap: str = ""
+
+
+NO_QUERIES = SeenQueries()
+
+
+class DriverLogs:
+    """Reads the logs of the drivers that started last, and not too often.
+
+    Args:
+        cluster: the user's connection.
+        everywhere: all namespaces; else the cluster's.
+    """
+
+    def __init__(self, cluster: Cluster, everywhere: bool) -> None:
+        self._cluster = cluster
+        self._everywhere = everywhere
+        self._found = SeenQueries()
+        self._read_again_at = 0.0
+
+    def queries(self) -> SeenQueries:
+        """What was found at most a few seconds ago.
+
+        Raises:
+            ApiException: the pods cannot be listed.
+        """
+        if time.monotonic() >= self._read_again_at:
+            self._found = self._read()
+            self._read_again_at = time.monotonic() + LEAST_SECONDS
+        return self._found
+
+    def _read(self) -> SeenQueries:
+        drivers = self._cluster.all_spark_drivers() if self._everywhere else self._cluster.spark_drivers()
+        newest = sorted(drivers, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+        refused = list[str]()
+        queries = tuple(one for pod in newest[:MOST_DRIVERS] for one in self._queries_of(pod["metadata"], refused))
+        more = len(newest) - MOST_DRIVERS
+        gap = f"{more} older drivers are not looked at" if more > 0 else ""
+        return SeenQueries(queries, refused[0] if refused else gap)
+
+    def _queries_of(self, metadata: Json, refused: list[str]) -> Iterator[SeenQuery]:
+        namespace, driver = str(metadata["namespace"]), str(metadata["name"])
+        try:
+            log = read_log(self._cluster.connection, namespace, driver, LOG_LINES_READ)
+        except ApiException as error:
+            if error.status == HTTP_FORBIDDEN:
+                refused.append(LOG_FORBIDDEN)
+            elif error.status not in (HTTP_NOT_READY, HTTP_NOT_FOUND):
+                refused.append(f"the log of {namespace}/{driver} cannot be read: {error.status} {error.reason}")
+            return
+        yield from (SeenQuery(namespace, driver, one) for one in find_queries(log))
+
+
+def shown_queries(queries: Sequence[SeenQuery], now: datetime) -> list[Json]:
+    """Those that ended within the last hour, the newest first, as the page shows them. Drivers' clocks are believed."""
+    ended = [(parse_time(one.query.ended_at), one) for one in queries]
+    recent = [(time, one) for time, one in ended if time and now - time <= SHOWN]
+    return [_shown(one) for _, one in sorted(recent, key=lambda pair: pair[0], reverse=True)[:MOST_SHOWN]]
+
+
+def _shown(seen: SeenQuery) -> Json:
+    verdicts = seen.query.verdicts
+    return {
+        "namespace": seen.namespace,
+        "driver": seen.driver,
+        **seen.query.to_json_dict(),
+        "shuffled": not all(one.colocate for one in verdicts),
+    }
