@@ -68,6 +68,8 @@ ERRORS = {
                r"no node that answers has a folder of table",
                "there is nothing to recover: the table is there, was never loaded, or is younger than the copy from "
                "which etcd was restored (see `colocation adopt`)"),
+        _error("TableExists", r"exists; drop it before",
+               "the table is there, so the one in the recycle bin cannot come back"),
     )
 }  # fmt: skip
 

@@ -114,6 +114,8 @@ class RowsJudge:
                 excuses |= DROPPED
             if table.may_have_dropped_nothing(event.number):
                 excuses.add("NothingDropped")
+            if table.may_be_there_already(event.number):
+                excuses.add("TableExists")
             name = began.detail["table"]
             if began.name == "move":
                 self._moved[name] = event.at_seconds

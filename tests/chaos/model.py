@@ -102,6 +102,10 @@ class TableModel:
         """Whether no rows may have been in the recycle bin for this write, a recovery, to bring back."""
         return any(not branch.binned for branch in self.branches if number not in branch.landed)
 
+    def may_be_there_already(self, number: int) -> bool:
+        """Whether the table may have been there for this write, a recovery, which then brings nothing back."""
+        return any(branch.content is not None for branch in self.branches if number not in branch.landed)
+
     # Writes
 
     def begin(self, number: int, write: Write) -> None:

@@ -41,7 +41,8 @@ PRIVATE = tuple(f"{name}-" for name in (*FIRST_TABLES, "table"))
 """So begin the names of groups that the operator makes for a table that is in none."""
 MOST_TABLES = 5
 CERTAIN = (
-    "NotFound", "already exists", "there is nothing to recover", "no dropped table", "was never loaded", "Invalid",
+    "NotFound", "already exists", "exists; drop it", "there is nothing to recover", "no dropped table",
+    "was never loaded", "Invalid",
 )  # fmt: skip
 """Words of commands that have changed nothing and will not."""
 
