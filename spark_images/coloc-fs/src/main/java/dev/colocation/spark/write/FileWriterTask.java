@@ -67,6 +67,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private OpenFile open;
   private int files;
   private long rows;
+  private long weighedAt;
   private long bytes;
   private WriteException refusal;
 
@@ -141,7 +142,6 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       rows++;
       if (rows % ROWS_BETWEEN_REPORTS == 0) {
         report(bytes + opened.values().stream().mapToLong(one -> one.file.bytes()).sum());
-        keepWithin(plan.openBytes());
       }
     }
   }
@@ -171,6 +171,9 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     Map<String, String> partition = partition(newKey);
     if (known != Rows.OF_BUCKET_INTERLEAVED) {
       endAll();
+    } else if (rows - weighedAt >= ROWS_BETWEEN_REPORTS) {
+      weighedAt = rows;
+      keepWithin(plan.openBytes());
     }
     open = opened.get(newKey);
     if (refusal == null && open == null) {
@@ -191,7 +194,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     return ends;
   }
 
-  /** Closes the largest files until the others fit; their partitions go on in new ones. */
+  /** Closes the largest files until the others fit; their partitions go on in new ones. Only where the task turns to another file. */
   private void keepWithin(long mostBytes) throws IOException {
     while (opened.size() > 1 && opened.values().stream().mapToLong(one -> one.file.heldBytes()).sum() > mostBytes) {
       endLargest();
@@ -199,12 +202,8 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   }
 
   private void endLargest() throws IOException {
-    InternalRow largest = opened.entrySet().stream()
-        .max(Comparator.comparingLong(entry -> entry.getValue().file.heldBytes())).orElseThrow().getKey();
-    end(opened.remove(largest));
-    if (largest.equals(key)) {
-      key = null;
-    }
+    end(opened.remove(opened.entrySet().stream()
+        .max(Comparator.comparingLong(entry -> entry.getValue().file.heldBytes())).orElseThrow().getKey()));
   }
 
   private void endAll() throws IOException {
