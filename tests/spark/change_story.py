@@ -6,7 +6,7 @@ NaN is without its sign.
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import duckdb
@@ -75,9 +75,13 @@ class Story:
         place: catalog and namespace, with a group for the keys of the layout, and another one.
         groups: gives the name of a group for types of keys; ``other``: of the table that is not of the target's group.
         frames: where MERGE may be a call.
+        buckets: of the tables by their names, where they differ.
     """
 
-    def __init__(self, seed: int, client: Client, place: str, groups: Groups, frames: Frames | None = None) -> None:
+    def __init__(
+        self, seed: int, client: Client, place: str, groups: Groups, frames: Frames | None = None,
+        buckets: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
         self.differences: list[str] = []
         self.random = random.Random(seed)
         self.layout = random_layout(self.random)
@@ -92,7 +96,8 @@ class Story:
         types = [re.sub(r"(VAR)?CHAR\(\d+\)", "STRING", key.type) for key in self.layout.keys]
         for name, table in self._tables.items():
             is_partitioned = name == "t" or self.random.random() < 0.5
-            client.run(f"CREATE TABLE {table} {self.layout.definition(groups(types, name == 'o'), is_partitioned)}")
+            group, number = groups(types, name == "o"), (buckets or {}).get(name, 6)
+            client.run(f"CREATE TABLE {table} {self.layout.definition(group, is_partitioned, number)}")
             columns = ", ".join(f"{one.name} {one.type}" for one in self.layout.columns)
             self.database.execute(in_duckdb(f"CREATE TABLE {name} ({columns})"))
             for one in self.layout.columns:

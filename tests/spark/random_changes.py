@@ -58,12 +58,12 @@ class Layout:
     def columns(self) -> list[Column]:
         return [*self.keys, *self.others, *self.partitions]
 
-    def definition(self, group: str, is_partitioned: bool = True) -> str:
+    def definition(self, group: str, is_partitioned: bool = True, buckets: int = 6) -> str:
         """What follows the table's name."""
         columns = ", ".join(f"{one.name} {one.type}" for one in self.columns)
         partitions = f"PARTITIONED BY ({names(self.partitions)})" if self.partitions and is_partitioned else ""
         order = f"SORTED BY ({names(self.sorted_by)})" if self.sorted_by else ""
-        return (f"({columns}) {partitions} CLUSTERED BY ({names(self.keys)}) {order} INTO 6 BUCKETS "
+        return (f"({columns}) {partitions} CLUSTERED BY ({names(self.keys)}) {order} INTO {buckets} BUCKETS "
                 f"TBLPROPERTIES ('colocate_with'='{group}', 'retention_snapshots'='40'{self.properties})")  # fmt: skip
 
 

@@ -5,7 +5,6 @@
 
 import os
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -37,7 +36,8 @@ CONFS = {
 }
 
 
-FIRST_OF = {"thrift": 10_000, "connect": 20_000}
+FIRST_OF = {"thrift": 10_000, "connect": 20_000, "more": 30_000, "fewer": 40_000}
+UNEQUAL = {"more": {"t": 32, "s": 8, "o": 16}, "fewer": {"t": 8, "s": 32, "o": 8}}
 
 
 def seeds() -> list[int]:
@@ -62,19 +62,29 @@ class Session:
         """It has nothing to close."""
 
 
-@pytest.fixture(scope="module")
-def groups(tables: ClusterTables) -> Iterator[Groups]:
+def groups_of(tables: ClusterTables, buckets: int) -> Groups:
     """Two groups for each list of types."""
     made: set[str] = set()
 
     def group(types: list[str], other: bool) -> str:
-        name = "-".join(["other" if other else "own", *("".join(filter(str.isalnum, kind.lower())) for kind in types)])
+        kinds = ("".join(filter(str.isalnum, kind.lower())) for kind in types)
+        name = "-".join(["other" if other else "own", *kinds, str(buckets)])
         if name not in made:
             made.add(name)
-            tables.add_group(name, [kind.lower() for kind in types], MAP)
+            tables.add_group(name, [kind.lower() for kind in types], (*MAP, *MAP)[:buckets])
         return name
 
-    yield group
+    return group
+
+
+@pytest.fixture(scope="module")
+def groups(tables: ClusterTables) -> Groups:
+    return groups_of(tables, len(MAP))
+
+
+@pytest.fixture(scope="module")
+def groups_of_eight(tables: ClusterTables) -> Groups:
+    return groups_of(tables, 8)
 
 
 def choose_settings(seed: int, client: Client) -> None:
@@ -97,6 +107,23 @@ def test_rows_are_as_in_duckdb(seed: int, application: SparkSession, tables: Clu
         story.run(STATEMENTS)
     finally:
         tables.change("cg", group, **STABLE)
+    assert not story.differences, "\n".join(story.differences)
+
+
+@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("target", UNEQUAL)
+def test_rows_of_unequal_buckets_are_as_in_duckdb(
+    target: str, seed: int, application: SparkSession, tables: ClusterTables, groups_of_eight: Groups
+) -> None:
+    """The target has more buckets than the tables it is changed by, or fewer; joins are cut into ranges of the key."""
+    session = tables.configure(application.newSession())
+    client = Session(session)
+    number = seed + FIRST_OF[target]
+    choose_settings(number, client)
+    client.run(f"SET spark.colocation.minPartitionNum = {random.Random(number).choice((1, 4, 100))}")
+    client.run("SET spark.colocation.minPartitionBytes = 1")
+    story = Story(number, client, IN, groups_of_eight, Frames(session, F.expr), UNEQUAL[target])
+    story.run(STATEMENTS)
     assert not story.differences, "\n".join(story.differences)
 
 
