@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.spark import explain_json
 from tests.spark.catalog_server import load
 from tests.spark.conftest import BUCKETS, MAP, add_table
 from tests.spark.loopback import LoopbackAgents
@@ -28,6 +29,8 @@ KEYS = {
     "string": "concat(repeat(substr('abéz', CAST(id % 4 AS INT) + 1, 1), 40), id % 97)",
 }
 
+HOT = {"day": ("2020-02-29", "DATE'2020-02-29'"), "null": ("NULL", "CAST(NULL AS DATE)")}
+
 
 @pytest.fixture(scope="module")
 def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
@@ -48,6 +51,11 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
                 add_table(catalog, f"keyed{place}", rows, ["k"], group=f"by{place}")
             else:
                 load(rows, f"keyed{place}", catalog=catalog)
+    for key, (_, hot) in HOT.items():
+        rows = application.sql(f"SELECT if(id < 2000, {hot}, date_add(DATE'2020-01-01', CAST(id % 97 AS INT))) AS k, "
+                               "id AS n FROM range(4000)")  # fmt: skip
+        add_table(catalog, f"hot{key}", rows.where("n < 2000"), ["k"], group="by2")
+        load(rows.where("n >= 2000"), f"hot{key}", catalog=catalog)
     return catalog
 
 
@@ -157,6 +165,17 @@ def test_tasks(session: SparkSession) -> None:
         counts.append(session.sql(statement).rdd.getNumPartitions())
     assert counts[0] >= 18 and counts[0] % BUCKETS == 0
     assert counts == [counts[0], BUCKETS, counts[0], BUCKETS, counts[0], BUCKETS, counts[0]]
+
+
+@pytest.mark.parametrize("key", HOT)
+def test_a_key_that_alone_is_hot(session: SparkSession, key: str) -> None:
+    """Its rows stay in one task; plan and verdict name it, where it fills files."""
+    session.conf.set(TASKS, "24")
+    found = session.sql(f"SELECT k, count(*) AS c FROM hot{key} GROUP BY k")
+    found.collect()
+    [report] = explain_json(found)["aggregates"]
+    hot = rf"{BUCKETS} buckets in \d+ ranges, of which {HOT[key][0]} alone has \d+ % of the bytes"
+    assert re.fullmatch(hot, report["note"]) and re.search(hot, plan_of(found)), report
 
 
 def test_cached_rows_stay_in_their_buckets(session: SparkSession) -> None:

@@ -177,9 +177,16 @@ def test_cached_joins(facts: SparkSession) -> None:
 
 
 def test_verdicts_name_the_number(facts: SparkSession) -> None:
-    """A join of tables with different numbers is colocated."""
-    [join] = explain_json(facts.sql(JOINS["half"][0].format(twelve=f"{IN}.twelve", six=f"{IN}.six")))["joins"]
-    assert join["colocate"] and f"the 12 buckets of {IN}.twelve are read as 6" in str(join)
+    """A join of tables with different numbers is colocated; after it has run, its ranges are named, too."""
+    query = JOINS["half"][0].format(twelve=f"{IN}.twelve", six=f"{IN}.six")
+    note = f"the 12 buckets of {IN}.twelve are read as 6"
+    rows = facts.sql(query)
+    assert [(join["colocate"], join["note"]) for join in explain_json(rows)["joins"]] == [(True, note)]
+    rows.collect()
+    assert [join["note"] for join in explain_json(rows)["joins"]] == [f"6 buckets in 12 ranges; {note}"]
+    facts.conf.set(ADAPTIVE, "false")
+    [called] = facts.sql(f"CALL {CATALOG}.system.explain('{query}')").collect()
+    assert called["colocate"] and called["reason"] == f"6 buckets in 12 ranges; {note}"
 
 
 def test_small_tables_are_broadcast(facts: SparkSession) -> None:

@@ -42,10 +42,11 @@ record PlanNode(
    * @param columns names of its output columns, by their ids
    * @param known empty for a table that the catalog did not plan
    * @param coalesced present where a task reads several of its buckets, for a join with a table of fewer
+   * @param ranges present where several tasks read a bucket: in how many ranges of the key
    */
   record Scan(
       String location, String table, boolean bucketed, Map<Long, String> columns, Optional<KnownTable> known,
-      Optional<Coalesced> coalesced) {
+      Optional<Coalesced> coalesced, Optional<String> ranges) {
     /** How many buckets a table has, and as how many they are read. */
     record Coalesced(int buckets, int readAs) {}
 
@@ -56,9 +57,10 @@ record PlanNode(
 
     /** What qualifies that it is read by its buckets. */
     Stream<String> notes() {
-      return Stream.concat(
-          known.map(KnownTable::reason).filter(reason -> !reason.isEmpty()).stream(),
-          coalesced.map(number -> "the " + number.buckets + " buckets of " + shown() + " are read as " + number.readAs).stream());
+      return Stream.of(
+          known.map(KnownTable::reason).filter(reason -> !reason.isEmpty()),
+          coalesced.map(number -> "the " + number.buckets + " buckets of " + shown() + " are read as " + number.readAs),
+          ranges).flatMap(Optional::stream);
     }
   }
 

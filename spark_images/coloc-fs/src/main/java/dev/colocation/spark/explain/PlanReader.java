@@ -6,6 +6,7 @@ import dev.colocation.spark.explain.PlanNode.Join;
 import dev.colocation.spark.explain.PlanNode.Key;
 import dev.colocation.spark.explain.PlanNode.Scan;
 import dev.colocation.spark.explain.PlanNode.Scan.Coalesced;
+import dev.colocation.spark.plan.SortedBucketScanExec;
 import dev.colocation.spark.plan.StandsFor;
 import java.math.BigInteger;
 import java.util.ArrayList;
@@ -74,9 +75,11 @@ final class PlanReader {
 
   PlanNode read(SparkPlan given) {
     boolean isReused = false;
+    Optional<String> ranges = Optional.empty();
     SparkPlan node = given;
     for (Optional<SparkPlan> inner = wrapped(node); inner.isPresent(); inner = wrapped(node)) {
       isReused |= node instanceof ReusedExchangeExec || node instanceof ReusedSubqueryExec;
+      ranges = node instanceof SortedBucketScanExec sorted ? sorted.ranges() : ranges;
       node = inner.get();
     }
     if (node instanceof InMemoryTableScanExec cached) {
@@ -84,7 +87,7 @@ final class PlanReader {
     }
     return new PlanNode(
         name(node), read(node.children()), read(node.subqueries()),
-        node instanceof FileSourceScanExec scan ? Optional.of(scan(scan)) : Optional.empty(),
+        node instanceof FileSourceScanExec scan ? Optional.of(scan(scan, ranges)) : Optional.empty(),
         node instanceof BaseJoinExec join ? Optional.of(join(node, join)) : Optional.empty(),
         grouping(node), aliases(node),
         node instanceof ShuffleExchangeExec shuffle ? shuffle.shuffleOrigin().toString() : "", isReused);
@@ -134,14 +137,14 @@ final class PlanReader {
         Optional.empty(), Optional.empty(), Optional.empty(), aliases, "", true);
   }
 
-  private static Scan scan(FileSourceScanExec node) {
+  private static Scan scan(FileSourceScanExec node, Optional<String> ranges) {
     Map<Long, String> columns = new HashMap<>();
     list(node.output()).forEach(column -> columns.put(id(column), column.name()));
     return new Scan(
         list(node.relation().location().rootPaths()).stream().findFirst().map(Path::toString).orElse(""),
         node.tableIdentifier().isDefined() ? node.tableIdentifier().get().unquotedString() : "",
         node.bucketedScan(), columns, KnownTable.of(node.relation()), java(node.optionalNumCoalescedBuckets())
-            .map(readAs -> new Coalesced(node.relation().bucketSpec().get().numBuckets(), (int) readAs)));
+            .map(readAs -> new Coalesced(node.relation().bucketSpec().get().numBuckets(), (int) readAs)), ranges);
   }
 
   // Joins

@@ -3,7 +3,10 @@ package dev.colocation.spark.plan;
 import dev.colocation.spark.fs.KeyRange;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
@@ -24,10 +27,18 @@ import org.apache.spark.unsafe.types.UTF8String;
  * next one begins.
  *
  * @param bounds ascending, as {@link KeyRange} has values: {@code Long} or {@code String}
+ * @param hot a key that has more bytes than a task should; none is known where files tell of none
  */
-public record KeyRanges(List<Object> bounds) implements Serializable {
+public record KeyRanges(List<Object> bounds, List<HotKey> hot) implements Serializable {
   /** All keys. */
   public static final KeyRanges ALL = new KeyRanges(List.of());
+
+  /** A key with its share of all bytes; null is NULL. */
+  public record HotKey(Object key, double share) implements Serializable {}
+
+  KeyRanges(List<Object> bounds) {
+    this(bounds, List.of());
+  }
 
   /** Of a file, so many points at most are taken to lie evenly between its first and its last key; of all files this many. */
   private static final int POINTS = 64;
@@ -63,6 +74,16 @@ public record KeyRanges(List<Object> bounds) implements Serializable {
       before += point.bytes;
     }
     return new KeyRanges(List.copyOf(bounds));
+  }
+
+  /** The same, with the key that alone has most bytes in files of no other key, where that is more than a share of all. */
+  KeyRanges withHot(List<Piece> pieces, double share) {
+    Map<Object, Double> alone = new HashMap<>();
+    pieces.stream().filter(piece -> Objects.equals(piece.keys.first().get(0), piece.keys.last().get(0)))
+        .forEach(piece -> alone.merge(piece.keys.first().get(0), piece.bytes, Double::sum));
+    double all = pieces.stream().mapToDouble(Piece::bytes).sum();
+    return new KeyRanges(bounds, alone.entrySet().stream().max(Map.Entry.comparingByValue())
+        .map(most -> new HotKey(most.getKey(), most.getValue() / all)).filter(most -> most.share > share).stream().toList());
   }
 
   private static List<Point> points(Piece piece, int count) {

@@ -4,7 +4,9 @@ import dev.colocation.spark.plan.SortedFilesRdd.OrderedBucket;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.BiFunction;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.spark.rdd.RDD;
@@ -25,6 +27,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.Option;
@@ -202,9 +205,20 @@ public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
   @Override
   public String simpleString(int maxFields) {
     String how = order.merging() ? "files merged" : "files in order";
+    return nodeName() + " " + how + outputOrdering().mkString(" by [", ", ", "]") + ranges().map(", "::concat).orElse("");
+  }
+
+  /** In how many ranges the buckets are read, and which key is most of one; empty = one task reads all of a bucket. */
+  public Optional<String> ranges() {
+    if (isWhole()) {
+      return Optional.empty();
+    }
     int buckets = scan.outputPartitioning().numPartitions();
-    return nodeName() + " " + how + outputOrdering().mkString(" by [", ", ", "]")
-        + (isWhole() ? "" : ", " + buckets + " buckets in " + buckets * ranges.count() + " ranges");
+    DataType type = BucketKey.of(scan).orElseThrow().dataType();
+    String hot = ranges.hot().stream().map(most -> ", of which "
+        + (most.key() == null ? "NULL" : KeyRanges.literal(most.key(), type)) + " alone has "
+        + Math.round(100 * most.share()) + " % of the bytes").collect(Collectors.joining());
+    return Optional.of(buckets + " buckets in " + buckets * ranges.count() + " ranges" + hot);
   }
 
   @Override

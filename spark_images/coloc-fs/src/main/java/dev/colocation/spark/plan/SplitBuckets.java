@@ -58,6 +58,8 @@ public final class SplitBuckets extends Rule<SparkPlan> {
   /** Of plans whose number of partitions matters, cached ones among them, Spark switches it off. */
   private static final String AUTOMATIC = "spark.sql.sources.bucketing.autoBucketedScan.enabled";
   private static final int MOST_RANGES = 32;
+  /** How many times a task's share of all bytes a key has to have to be named. */
+  private static final double HOT = 2;
 
   private final transient SparkSession session;
 
@@ -166,7 +168,8 @@ public final class SplitBuckets extends Rule<SparkPlan> {
   private KeyRanges ranges(List<FileSourceScanExec> scans) {
     int count = count(scans);
     List<Piece> pieces = count == 1 ? List.of() : scans.stream().flatMap(SplitBuckets::pieces).toList();
-    return pieces.stream().allMatch(piece -> piece.keys().columns() > 0) ? KeyRanges.of(pieces, count) : KeyRanges.ALL;
+    return pieces.stream().allMatch(piece -> piece.keys().columns() > 0)
+        ? KeyRanges.of(pieces, count).withHot(pieces, HOT / (count * CommonBuckets.readBy(scans.get(0)))) : KeyRanges.ALL;
   }
 
   private static Stream<Piece> pieces(FileSourceScanExec scan) {

@@ -34,7 +34,7 @@ final class VerdictsTest {
       scan("shop.down", new KnownTable("shop.down", "shop/sales", false, "group is not stable: NodeGone", List.of("d_key")), false,
           Map.of(31L, "d_key"));
   private static final PlanNode PLAIN = node("FileSourceScan",
-      Optional.of(new Scan("file:/tmp/x", "", false, Map.of(41L, "k"), Optional.empty(), Optional.empty())));
+      Optional.of(new Scan("file:/tmp/x", "", false, Map.of(41L, "k"), Optional.empty(), Optional.empty(), Optional.empty())));
   private static final PlanNode SOURCE = node("MergeSource");
   private static final PlanNode PARTIAL = node("HashAggregate", ORDERS);
 
@@ -54,7 +54,8 @@ final class VerdictsTest {
 
   /** The scan of a table as the catalog planned it. */
   private static PlanNode scan(String name, KnownTable known, boolean isBucketed, Map<Long, String> columns) {
-    return node("FileSourceScan", Optional.of(new Scan("coloc://" + name + "/data", name, isBucketed, columns, Optional.of(known), Optional.empty())));
+    return node("FileSourceScan", Optional.of(new Scan(
+        "coloc://" + name + "/data", name, isBucketed, columns, Optional.of(known), Optional.empty(), Optional.empty())));
   }
 
   private static PlanNode shuffled(PlanNode child) {
@@ -232,13 +233,15 @@ final class VerdictsTest {
     assertTrue(only(onKey(ORDERS, lines)).toString().endsWith("colocate: true, note: " + note));
   }
 
-  /** A table of more buckets is read by fewer, for a join with one that has so many. */
+  /** A table of more buckets is read by fewer, in ranges of the key, for a join with one that has so many. */
   @Test
-  void fewerBucketsThanTheTableHasAreANote() {
+  void bucketsThatAreReadOtherwiseAreANote() {
     KnownTable known = new KnownTable("shop.lines", "shop/sales", true, "", List.of("l_key"));
     PlanNode lines = node("FileSourceScan", Optional.of(new Scan(
-        "coloc://shop.lines/data", "", true, Map.of(11L, "l_key"), Optional.of(known), Optional.of(new Coalesced(32, 8)))));
-    assertTrue(only(onKey(ORDERS, lines)).toString().endsWith("colocate: true, note: the 32 buckets of shop.lines are read as 8"));
+        "coloc://shop.lines/data", "", true, Map.of(11L, "l_key"), Optional.of(known), Optional.of(new Coalesced(32, 8)),
+        Optional.of("8 buckets in 32 ranges"))));
+    assertTrue(only(onKey(ORDERS, lines)).toString().endsWith(
+        "colocate: true, note: 8 buckets in 32 ranges; the 32 buckets of shop.lines are read as 8"));
   }
 
   /** Tables of different groups are named, whatever else hides their buckets; the session's switch is above all. */

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.colocation.spark.fs.KeyRange;
+import dev.colocation.spark.plan.KeyRanges.HotKey;
 import dev.colocation.spark.plan.KeyRanges.Piece;
 import java.util.Arrays;
 import java.util.List;
@@ -48,6 +49,15 @@ class KeyRangesTest {
     KeyRanges ranges = KeyRanges.of(List.of(piece(Long.MIN_VALUE, Long.MAX_VALUE, 1)), 2);
     assertEquals(1, ranges.bounds().size());
     assertTrue(Math.abs((Long) ranges.bounds().get(0)) < 1L << 40, ranges.toString());
+  }
+
+  @Test
+  void keyOfWholeFilesIsHot() {
+    List<Piece> pieces = List.of(piece(0L, 9L, 30), piece(7L, 7L, 20), piece(7L, 7L, 40), piece(null, null, 10));
+    assertEquals(List.of(new HotKey(7L, 0.6)), KeyRanges.ALL.withHot(pieces, 0.5).hot());
+    assertEquals(List.of(), KeyRanges.ALL.withHot(pieces, 0.6).hot());
+    assertEquals(List.of(new HotKey(null, 1)), KeyRanges.ALL.withHot(pieces.subList(3, 4), 0.5).hot());
+    assertEquals(List.of(), KeyRanges.ALL.withHot(pieces.subList(0, 1), 0).hot());
   }
 
   /** Whatever the files, bounds follow each other, none is NULL, and there are no more than were asked for. */
