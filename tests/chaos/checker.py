@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from .history import INVOKE, Event
 from .judge_end import LAST_WORDS, NAMES, EndJudge, ProgressJudge
 from .judge_rows import QUERY, TRESPASS, RowsJudge
-from .judge_state import ErrorsJudge, LimitsJudge, StabilityJudge
+from .judge_state import DRAINED, ErrorsJudge, LimitsJudge, StabilityJudge
 from .violations import FaultsInForce, Violation
 
 
@@ -50,6 +50,8 @@ def judge(events: Sequence[Event], is_whole: bool = True) -> Verdict:
             limits.take_clones(event)
         elif event.name == "memory":
             limits.take_memory(event)
+        elif event.name == DRAINED:
+            limits.take_drain(event)
         elif event.name in NAMES:
             errors.all_is_well = errors.all_is_well or event.name == LAST_WORDS
             end.take(event)

@@ -109,6 +109,8 @@ class FaultKind:
 COPIES, CONTROL_PLANE, CLOCKS = "copies", "control plane", "clocks"
 AWAY = ("JobAborted", "SessionLost", "NoReplica", "ReplicasMissing", "TooSlow")
 """When a node is away: the driver or executors may have been there; with one replica, so was the only copy."""
+GOING = ("JobAborted", "SessionLost", "NotReady", "TooSlow", "NodeNotFound")
+"""When a node goes that holds no replica any more: the driver or executors, or the operator, may have been there."""
 NO_API = ("ApiUnavailable", "CommitUnknown", "NotReady")
 API = (*NO_API, "TooSlow")
 TOLERANCE = "`relocation.downToleranceSeconds` and the time of the copies"
@@ -134,6 +136,21 @@ KINDS: tuple[FaultKind, ...] = (
         "node-added", "one node more is started",
         "Nothing: replicas move to it while the old ones serve, which are deleted once running executors know the "
         "node.", "", "Nothing.", share=0.5,
+    ),
+    FaultKind(
+        "pool-upgraded", "one node more is started where there are three; then two nodes, one after the other, are "
+        "drained by `kubectl drain`, and replaced by new machines as soon as that returns",
+        "Drivers and executors on the nodes are evicted. The groups stay stable: a node goes when its replicas are "
+        "complete on others.", "The time of the copies, and 150 s for each node",
+        "Nothing. Compare the time of the copies with the tool's limit.", GOING, (150, 240), 240, one_of=COPIES,
+        share=0.5,
+    ),
+    FaultKind(
+        "autoscaler-took", "a node is tainted and its pods are evicted, as Cluster Autoscaler and Karpenter do; it "
+        "is replaced by a new machine when its holder pod is gone",
+        "As when a node pool is upgraded.", "The time of the copies, and 150 s",
+        "Nothing. Leave `terminationGracePeriod` of a NodePool unset.", GOING, (150, 240), 240, one_of=COPIES,
+        share=0.5,
     ),
     FaultKind(
         "partition", "the node's link is cut in both directions; its programs run on",

@@ -24,6 +24,7 @@ from . import cluster_view, scene
 from .control_plane_faults import ControlPlaneFaults
 from .disk_faults import DiskFaults
 from .disks import Disks
+from .drain_faults import DrainFaults
 from .fault_kinds import BY_NAME, CONTROL_PLANE
 from .history import FAIL, OK, History
 from .plan import Step
@@ -74,7 +75,7 @@ class Faults:
 
     def __post_init__(self) -> None:
         self.control_plane = ControlPlaneFaults(self.history)
-        self._makers = (DiskFaults(self.disks), self.control_plane)
+        self._makers = (DiskFaults(self.disks), self.control_plane, DrainFaults(self.history))
 
     def make(self, step: Step) -> None:
         """Let it go wrong. What fails when it was begun is noted as made: it is in force until it is healed."""

@@ -11,6 +11,8 @@ from .judge_rows import TRESPASS, Ended
 from .violations import FaultsInForce, Violation
 
 FALSE_STABLE, NO_CAUSE = "FalseStable", "UnstableWithoutCause"
+DRAINED = "drained"
+"""What is seen when a drain has ended: the node, and the groups whose maps still name it."""
 FALSE_STABLE_GRACE_SECONDS = 60.0
 """So long may a group be called stable while a wanted replica is missing: an agent's sweep (5 s here), a file that has
 to be hashed again (the scrub: 30 s here), the operator's grace for silent agents (30 s), and a pass."""
@@ -132,7 +134,9 @@ class StabilityJudge:
 
 @dataclass
 class LimitsJudge:
-    """No node takes more clones at once than the limit, no process grows, no file is read in another's name."""
+    """No node takes more clones at once than the limit, no process grows, no file is read in another's name, no drain
+    ends while there are replicas.
+    """
 
     violations: list[Violation] = field(default_factory=list)
     _memory: dict[str, list[int]] = field(default_factory=dict)
@@ -161,6 +165,12 @@ class LimitsJudge:
                 said = f"{process} grew from {warm >> 20} to {int(size) >> 20} MiB"
                 self.violations.append(Violation("MemoryGrows", event.at_seconds, said, (process,)))
                 seen.clear()
+
+    def take_drain(self, event: Event) -> None:
+        """``{"node": name, "groups": [groups whose map names it]}`` when a drain has ended: nothing may be left."""
+        if groups := event.detail["groups"]:
+            said = f"the drain of {event.detail['node']} ended while groups {', '.join(groups)} had replicas there"
+            self.violations.append(Violation("DrainedTooEarly", event.at_seconds, said, tuple(groups)))
 
     def take_query(self, ended: Ended) -> None:
         """Locations of the files that a query read: ``{table: [namespace, …]}`` must be the table's own. A query of a

@@ -302,6 +302,13 @@ def too_many_clones_run() -> Script:
     return script.finish()
 
 
+def a_drain_ends_while_a_map_names_the_node() -> Script:
+    script = begun()
+    script.see("drained", node="node-1", groups=[])
+    script.see("drained", node="node-2", groups=["base"])
+    return script.finish()
+
+
 def memory_grows() -> Script:
     script = begun()
     for size in (*[1 << 26] * 3, (1 << 26) + MEMORY_GROWTH_BYTES + 1):
@@ -349,6 +356,7 @@ BROKEN: dict[Callable[[], Script], str] = {
     a_drop_that_was_cut_off_excuses_errors_for_ever: "ErrorNotAllowed",
     a_container_takes_too_much_memory: "OutOfMemory",
     too_many_clones_run: "LimitExceeded",
+    a_drain_ends_while_a_map_names_the_node: "DrainedTooEarly",
     memory_grows: "MemoryGrows",
     files_of_another_namespace_are_read: "ForeignFiles",
     a_query_of_another_namespace_is_answered: "ForeignFiles",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_COMPONENT, LABEL_HOLDS_REPLICAS, LABEL_LEADS
+from colocation.model.names import LABEL_COMPONENT, LABEL_LEADS
 from demo import cluster
 from demo.shell import kubectl_json
 from tests.monitoring.gitops import unhealthy
@@ -38,14 +38,13 @@ def ready_agents() -> dict[str, str]:
     return {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in _pods("agent") if _is_ready(pod)}
 
 
-def marked_nodes() -> set[str]:
-    """Nodes whose agent's pod autoscalers should leave alone."""
-    return {pod["spec"]["nodeName"] for pod in _pods("agent") if _is_marked(pod["metadata"])}
-
-
-def _is_marked(metadata: JsonObject) -> bool:
-    note = metadata.get("annotations", {}).get(ANNOTATION_DO_NOT_DISRUPT)
-    return note == metadata["labels"].get(LABEL_HOLDS_REPLICAS) == "true"
+def holders() -> dict[str, str]:
+    """Node -> uid of its holder pod, of those that run and are not asked for."""
+    return {
+        pod["spec"]["nodeName"]: pod["metadata"]["uid"]
+        for pod in _pods("holder")
+        if _is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+    }
 
 
 def _is_ready(pod: JsonObject) -> bool:

@@ -40,6 +40,7 @@ from tests.support.certificates import self_signed
 from tests.support.manifests import encode_manifest
 from tests.support.ports import free_ports
 
+from .charts import rendered
 from .control_plane import ControlPlane, dying_with_us, kubeconfig_of, path_of
 from .objects import JsonObject, as_json
 from .rights import chart_rights
@@ -259,6 +260,8 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
     bundle.write_bytes(authority.read_bytes() + certificate.read_bytes())
     rights = {"apiVersion": "v1", "kind": "List", "items": chart_rights()}
     installation.kubectl("apply", "-f", "-", stdin=as_json(rights))
+    [deployment] = rendered("Deployment")
+    installation.kubectl("apply", "-f", "-", stdin=as_json(deployment))
     _grant_loader(installation)
     for account in (*CHART_ACCOUNTS, LOADER):
         _equip(installation, account, bundle)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, LABEL_LEADS, node_label
+from colocation.manifests.holder_pod import HolderSettings, holder_pod
+from colocation.model.names import LABEL_LEADS, node_label
 from colocation.model.table import ColocatedTableStatus
 
 from .charts import SYSTEM, rendered
@@ -51,8 +52,8 @@ def plane() -> Iterator[ControlPlane]:
         for subject in (f"--user={OPERATOR}", f"--serviceaccount={NAMESPACE}:spark"):
             bind(own, "reader", subject)
         own.kubectl("create", "clusterrole", "reader-of-all", "--verb=get", "--resource=nodes,pods")
-        own.kubectl("create", "clusterrole", "pod-patcher", "--verb=patch", "--resource=pods")
-        for role in ("reader-of-all", "pod-patcher"):
+        own.kubectl("create", "clusterrole", "pod-maker", "--verb=create,patch,delete", "--resource=pods")
+        for role in ("reader-of-all", "pod-maker"):
             own.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", f"--user={OPERATOR}")
         for body in (group(), table()):
             done = own.kubectl("create", "--namespace", NAMESPACE, "-f", "-", stdin=as_json(body))
@@ -136,17 +137,16 @@ def test_the_operator_changes_nothing_of_nodes_but_its_labels(
 @pytest.mark.parametrize(
     ("change", "objection"),
     [
-        pytest.param({"labels": {LABEL_HOLDS_REPLICAS: "true", LABEL_LEADS: "true"}}, "", id="our labels"),
-        pytest.param({"labels": {LABEL_HOLDS_REPLICAS: None}}, "", id="our label away"),
-        pytest.param({"annotations": {ANNOTATION_DO_NOT_DISRUPT: "true"}}, "", id="the autoscaler's annotation"),
+        pytest.param({"labels": {LABEL_LEADS: "true"}}, "", id="our label"),
+        pytest.param({"labels": {LABEL_LEADS: None}}, "", id="our label away"),
         pytest.param({"labels": {"app": "other"}}, "of pods only", id="another's label"),
         pytest.param({"labels": {"app": None}}, "of pods only", id="another's label away"),
-        pytest.param({"annotations": {"a": "b"}}, "of pods only", id="an annotation"),
+        pytest.param({"annotations": {"a": "b"}}, "nothing else", id="an annotation"),
         pytest.param({"finalizers": ["example.com/mine"]}, "nothing else", id="a finalizer"),
         pytest.param(None, "nothing else", id="an image"),
     ],
 )
-def test_the_operator_changes_nothing_of_pods_but_its_marks(
+def test_the_operator_changes_nothing_of_pods_but_its_leaders_label(
     plane: ControlPlane, change: JsonObject | None, objection: str
 ) -> None:
     """RBAC lets it patch pods of its namespace, and with them what they run."""
@@ -160,6 +160,45 @@ def test_the_operator_changes_nothing_of_pods_but_its_marks(
     done = plane.kubectl("patch", "pod", "app", *inside, "--as", OPERATOR, "-p", as_json(body))
     assert (done.returncode == 0) is (not objection), done.stderr
     assert objection in done.stderr
+
+
+def holder(**changes: object) -> JsonObject:
+    """The pod that the operator makes, with other fields of the spec."""
+    settings = HolderSettings(namespace=NAMESPACE, image="good")
+    pod = holder_pod("node-1", {"metadata": {"name": "colocation-operator", "uid": "1"}}, settings)
+    return {**pod, "spec": {**pod["spec"], **changes}}
+
+
+OTHER = {**holder(), "metadata": {"name": "other", "namespace": NAMESPACE}}
+HOST_PATH = [{"name": "all", "hostPath": {"path": "/"}}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "objection"),
+    [
+        pytest.param(holder(), "", id="a holder"),
+        pytest.param(OTHER, "and no others", id="another pod"),
+        pytest.param(holder(volumes=HOST_PATH), "without a token", id="with the node's disk"),
+        pytest.param(holder(hostNetwork=True), "without a token", id="in the node's network"),
+        pytest.param(holder(serviceAccountName="app"), "without a token", id="with another account"),
+        pytest.param(holder(automountServiceAccountToken=True), "without a token", id="with a token"),
+    ],
+)
+def test_the_operator_makes_and_deletes_holder_pods_only(plane: ControlPlane, pod: JsonObject, objection: str) -> None:
+    """RBAC lets it create and delete all pods of its namespace."""
+    inside = ("--namespace", NAMESPACE)
+    for account in ("app", "colocation-holder"):
+        plane.kubectl("create", "serviceaccount", account, *inside)
+    done = plane.kubectl("create", *inside, "--as", OPERATOR, "-f", "-", stdin=as_json(pod))
+    assert (done.returncode == 0) is (not objection), done.stderr
+    assert objection in done.stderr
+    if objection:
+        assert plane.kubectl("create", *inside, "-f", "-", stdin=as_json(pod)).returncode == 0
+    at_once = ("--grace-period=0", "--force")
+    name = pod["metadata"]["name"]
+    deleted = plane.kubectl("delete", "pod", name, *inside, *at_once, "--as", OPERATOR)
+    assert (deleted.returncode == 0) is (pod is not OTHER), deleted.stderr
+    plane.kubectl("delete", "pod", name, *inside, *at_once)
 
 
 def patch(plane: ControlPlane, user: str, what: str, status: JsonObject | None) -> str:

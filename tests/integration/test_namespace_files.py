@@ -166,7 +166,7 @@ class Written:
     def __init__(self, api: Api) -> None:
         self.api = api
         self.taken: list[tuple[Resource, JsonObject]] = []
-        self.live = LiveWriter(api, None, None, None, lambda *it: self.taken.append(it))  # type: ignore[arg-type]
+        self.live = LiveWriter(api, None, None, None, None, lambda *it: self.taken.append(it))  # type: ignore[arg-type]
 
     async def claim(self) -> JsonObject:
         return await self.api.get(CLAIMS, SHOP, DATA_CLAIM)

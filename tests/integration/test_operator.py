@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from colocation.model.metrics import AGENT_METRICS, OPERATOR_METRICS
-from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, LABEL_LEADS, node_label
+from colocation.model.names import LABEL_LEADS, node_label
 from tests.monitoring.server import Prometheus, running_prometheus
 from tests.support.ports import free_ports
 
@@ -116,20 +116,34 @@ def rules_of(prometheus: Prometheus) -> list[dict[str, Any]]:
     return [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
 
 
-def test_agents_of_a_groups_nodes_are_marked_for_autoscalers(installation: Installation) -> None:
-    """Karpenter leaves all three nodes alone; the operator marks again what somebody unmarks."""
+def holder_of(installation: Installation, node: str) -> dict[str, Any] | None:
+    """The metadata of its pod."""
+    pods = installation.read("pods", namespace=SYSTEM)["items"]
+    return next((pod["metadata"] for pod in pods if pod["metadata"]["name"] == f"colocation-holder-{node}"), None)
 
-    def marked() -> set[str]:
-        pods = installation.read("pods", namespace=SYSTEM)["items"]
-        return {pod["spec"]["nodeName"] for pod in pods if is_marked(pod["metadata"])}
 
-    def is_marked(metadata: dict[str, Any]) -> bool:
-        label, note = metadata["labels"].get(LABEL_HOLDS_REPLICAS), metadata.get("annotations", {})
-        return (label, note.get(ANNOTATION_DO_NOT_DISRUPT)) == ("true", "true")
+def test_an_evicted_holder_waits_and_is_taken_back(installation: Installation) -> None:
+    """There is no other node for the replicas; `kubectl uncordon` ends the drain, and the node has a new holder."""
+    until(lambda: all(holder_of(installation, node) for node in installation.nodes))
+    before = holder_of(installation, "node-1")
+    assert before is not None
+    drain = ("drain", "node-1", "--ignore-daemonsets", "--force", "--pod-selector=app.kubernetes.io/component=holder")
+    drained = installation.plane.kubectl(*drain, "--timeout=5s")
+    assert drained.returncode != 0 and "evicting pod" in drained.stdout + drained.stderr, drained.stderr
+    after = holder_of(installation, "node-1")
+    assert after is not None and (after["uid"], "deletionTimestamp" in after) == (before["uid"], True)
+    until(lambda: drains(installation) == {"node-1": "its holder pod was evicted"})
+    installation.kubectl("uncordon", "node-1")
+    until(lambda: (holder_of(installation, "node-1") or before)["uid"] != before["uid"])
+    until(lambda: drains(installation) == {})
 
-    until(lambda: marked() == set(installation.nodes))
-    installation.kubectl("annotate", "pod", "agent-node-1", "-n", SYSTEM, f"{ANNOTATION_DO_NOT_DISRUPT}-")
-    until(lambda: marked() == set(installation.nodes))
+
+def drains(installation: Installation) -> dict[str, str]:
+    """Node -> why it is drained, as the operator's last pass has it."""
+    port = installation.operator_environment["COLOCATION_SNAPSHOT_PORT"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/snapshot") as answer:
+        nodes = json.load(answer)["nodes"]
+    return {node["name"]: node["drainMessage"] for node in nodes if node["drain"]}
 
 
 def test_a_second_operator_stands_by_and_takes_over(installation: Installation) -> None:

@@ -24,6 +24,7 @@ from .control_plane import ControlPlane, running_control_plane
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, installed
 from .objects import JsonObject, as_json, group, table
 from .rights import refused, unused
+from .test_operator import operator_pod
 from .test_operator import until as wait_until
 
 DEADLINE_SECONDS = 100
@@ -47,6 +48,7 @@ def plane() -> Iterator[ControlPlane]:
 def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Three nodes, a group ``sales`` with loaded tables on nodes 1 and 2, a group ``stock`` on nodes 2 and 3."""
     with installed(plane, tmp_path_factory.mktemp("life"), nodes=3) as one:
+        one.operator_environment |= operator_pod(one, "operator")
         one.start_operator()
         create(one, group("sales", buckets=BUCKETS, bucketSequence=[["node-1", "node-2"]] * BUCKETS))
         create(one, group("stock", **STOCK))
@@ -445,6 +447,19 @@ def test_admin_api_asks_who_calls(installation: Installation) -> None:
         return False
 
     until(is_refused)
+
+
+def test_a_deleted_holder_is_made_again(installation: Installation) -> None:
+    """Its node takes pods, so no one asks for the node."""
+
+    def holders() -> set[str]:
+        pods = installation.read("pods", namespace=SYSTEM)["items"]
+        return {pod["metadata"]["uid"] for pod in pods if pod["metadata"]["name"] == "colocation-holder-node-1"}
+
+    until(lambda: bool(holders()))
+    before = holders()
+    installation.kubectl("delete", "pod", "colocation-holder-node-1", "--namespace", SYSTEM, "--wait=false")
+    until(lambda: bool(holders() - before))
 
 
 @pytest.mark.parametrize("account", CHART_ACCOUNTS)

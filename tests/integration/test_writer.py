@@ -16,6 +16,7 @@ from colocation.kube.events import EventPoster
 from colocation.kube.writer import LiveWriter
 from colocation.manifests.clone_job import CloneJobSettings, clone_job_name
 from colocation.manifests.config_map import SparkConfigMap
+from colocation.manifests.holder_pod import HolderSettings
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.agent import DeletionProof
 from colocation.model.clone import CloneSource, CloneSpec
@@ -64,8 +65,12 @@ class Writer:
         self.taken: list[tuple[Resource, JsonObject]] = []
         jobs = CloneJobSettings(namespace=namespace, image="operator:1")
         events = EventPoster(api, lambda: NOW, "operator-0")
-        self.live = LiveWriter(api, self.agents, events, jobs, lambda *it: self.taken.append(it))  # type: ignore[arg-type]
+        holders = HolderSettings(namespace=namespace, image="operator:1")
+        self.live = LiveWriter(api, self.agents, events, jobs, holders, self._take)  # type: ignore[arg-type]
         self.perform = self.live.perform
+
+    def _take(self, resource: Resource, body: JsonObject) -> None:
+        self.taken.append((resource, body))
 
     async def create(self, resource: Resource, body: JsonObject) -> Identity:
         return parse_identity(await self.api.create(resource, self.namespace, body))

@@ -141,6 +141,12 @@ class FakeApi:
         body["metadata"]["resourceVersion"] = str(self.version)
         self._tell(Event(resource, body, deleted=True))
 
+    def end(self, resource: Resource, namespace: str, name: str) -> None:
+        """Delete an object that takes its time: it stays, and is marked."""
+        body = copy_of(self.objects[resource][namespace, name])
+        body["metadata"].setdefault("deletionTimestamp", format_time(self.now()))
+        self._store(resource, (namespace, name), body)
+
     def restore(self, objects: dict[Resource, dict[Key, JsonObject]]) -> None:
         """Begin again with a copy of ``objects``. Versions go on, as with ``etcdutl snapshot restore --bump-revision``;
         nothing of before is remembered.
@@ -404,7 +410,13 @@ class ApiClient:
         return answer
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, uid: str, resource_version: str | None = None
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
     ) -> None:
         def remove_if_same() -> None:
             body = self.server.find(resource, namespace, name)

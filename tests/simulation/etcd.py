@@ -50,6 +50,7 @@ class Etcd:
         running = [operator for operator in self._operators if operator.is_alive]
         for operator in running:
             operator.kill()
+        world.holder_pods.drains.clear()
         world.api.restore(self._with_living_nodes(copy))
         world.checks.after_restore()
         for name, machine in world.machines.items():

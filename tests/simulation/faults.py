@@ -43,7 +43,8 @@ class Faults:
         self.kinds: list[Fault] = [
             self.take_down, self.bring_up, self.bring_up, self.delete_node, self.grow, self.damage, self.fill_disk,
             self.empty_disks, self.restart_agent, self.replace_agent, self.cut_off, self.mute, self.reconnect,
-            self.sicken, self.hold_jobs, self.cordon, self.taint, self.step_operators_clock, self.step_servers_clock,
+            self.sicken, self.hold_jobs, self.cordon, self.taint,
+            self.evict, self.evict, self.take_back, self.end_holder, self.step_operators_clock, self.step_servers_clock,
             self.step_node_clock,
             self.api_goes_away, self.etcd_refuses, self.kill_operator, self.freeze_operator, self.let_time_pass,
             users.load, users.load, users.load, users.load, users.roll_back, users.move, users.move, users.drop,
@@ -99,6 +100,21 @@ class Faults:
         taints = [{"key": "keep", "value": "out", "effect": self._random.choice(["NoSchedule", "NoExecute"])}]
         chosen = self._random.choice([taints, None])
         self._world.api.merge(NODES, "", self._any_node(), {"spec": {"taints": chosen}})
+
+    def evict(self) -> None:
+        """`kubectl drain` of one node, or of two at a time; of a pod alone where the node is not cordoned."""
+        nodes, pods = sorted(self._world.machines), self._world.holder_pods
+        for node in self._random.sample(nodes, self._random.choice([1, 1, 2])):
+            self._random.choice([pods.drain, pods.drain, pods.evict])(node)
+
+    def take_back(self) -> None:
+        """`kubectl uncordon` of a node that is drained, if there is one."""
+        drained = sorted(self._world.holder_pods.drains)
+        self._world.holder_pods.cordon(self._random.choice(drained or sorted(self._world.machines)), cordoned=False)
+
+    def end_holder(self) -> None:
+        """A kubelet ends a holder, or an evicted one's grace is over."""
+        self._random.choice([self._world.holder_pods.fail, self._world.holder_pods.run_out])(self._any_node())
 
     # Disks
 

@@ -215,11 +215,11 @@ def problems(cluster: Cluster) -> list[str]:
     for group in world.api.peek(GROUPS):
         found += _problems_of_group(cluster, group)
         found += _problems_of_files(world, group["metadata"]["namespace"])
-    return found or ([] if cluster.bad_node else list(_problems_of_labels(world)))
+    return found or ([] if cluster.bad_node else list(_problems_of_nodes(world)))
 
 
-def _problems_of_labels(world: World) -> Iterator[str]:
-    """Whether Spark's executors find each group's nodes, and no others."""
+def _problems_of_nodes(world: World) -> Iterator[str]:
+    """Whether Spark's executors find each group's nodes, and no others, and these have holder pods."""
     wanted: dict[str, set[str]] = {}
     for group in world.api.peek(GROUPS):
         metadata, status = group["metadata"], group.get("status", {})
@@ -229,12 +229,16 @@ def _problems_of_labels(world: World) -> Iterator[str]:
             wanted[label] = {node for row in rows for node in row}
     excused = {node_label(one["metadata"]["namespace"], one["metadata"]["name"]) for one in world.api.peek(GROUPS)}
     excused -= wanted.keys()
+    kept: set[str] = set()
     for node in world.api.peek(NODES):
         name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
+        if not excused.isdisjoint(labels):
+            kept.add(name)
         there = {label: value for label, value in labels.items() if label.startswith(NODE_LABEL_PREFIX)}
         due = {label: "true" for label, nodes in wanted.items() if name in nodes}
         if {label: value for label, value in there.items() if label not in excused} != due:
             yield f"node {name} has the labels {there}, not {due}"
+    yield from world.holder_pods.problems(set().union(*wanted.values()), kept)
 
 
 def _problems_of_files(world: World, namespace: str) -> list[str]:

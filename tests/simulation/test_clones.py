@@ -48,6 +48,7 @@ def test_a_clone_that_makes_no_progress_is_given_up(case: str) -> None:
         await scene.sleep(seconds - 20)
         assert not any(event.deleted for event in jobs)
         await scene.until(lambda: scene.events("CloneFailed"), MINUTE)
+        await scene.until(lambda: any(event.deleted for event in jobs), MINUTE)
         assert cause in scene.events("CloneFailed")[0]["message"]
         assert scene.status()["clones"]["failed"] == 1
         assert [one["failures"] for one in scene.status()["failingTargets"]] == [1]

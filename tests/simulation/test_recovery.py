@@ -265,6 +265,7 @@ def test_commits_that_etcd_has_lost_are_adopted_unless_others_followed_the_copy(
         await scene.make()
         etcd = Etcd(scene.world, scene.cluster.operators, Administrator(scene.world, scene.cluster.operators))
         etcd.copy_or_restore()
+        await scene.sleep(MINUTE)  # so that agents hear of a newer Lease, and commits are of different seconds
         await scene.load()
         await scene.load()
         lost = {file.load for file in scene.world.committed(scene.table())}

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from colocation.kube.api import GROUPS, NAMESPACES, NODES, PODS, TABLES
+from colocation.kube.api import DEPLOYMENTS, GROUPS, NAMESPACES, NODES, PODS, TABLES
 from colocation.model.names import (
     ANNOTATION_ACCEPTED_DISK,
     ANNOTATION_RECOVERS,
@@ -25,6 +25,7 @@ from .agents import AgentProcess
 from .api import FakeApi, JsonObject
 from .checks import Checks
 from .disks import Disk, File, Manifest, TableKey, files_in
+from .holders import HolderPods
 from .kubelet import Kubelet
 from .network import Network
 from .operators import follow_tasks
@@ -111,11 +112,13 @@ class World:
         self._numbers = iter(range(1, 10_000_000))
         self.network = Network(self)
         self.kubelet = Kubelet(self)
+        self.holder_pods = HolderPods(self)
         self.checks = Checks(self)
         self.verdicts = Verdicts(self)
         self.api.watchers.append(self.checks.after_write)
         for namespace in NAMESPACES_OF_TENANTS:
             self.api.add(NAMESPACES, "", {"metadata": {"name": namespace}})
+        self.api.add(DEPLOYMENTS, OPERATOR_NAMESPACE, {"metadata": {"name": APP_NAME}})
 
     def note(self, text: str) -> None:
         """Put a line into the timeline."""
@@ -347,6 +350,7 @@ class World:
             else:
                 machine.agent.purge()
         self.kubelet.run_jobs()
+        self.holder_pods.tick()
         self.verdicts.look()
 
 

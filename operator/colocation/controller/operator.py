@@ -18,14 +18,14 @@ from ..agentclient import Credentials
 from ..common.waiting import set_within
 from ..kube.agent_channel import HttpChannel
 from ..kube.agent_tokens import AgentTokens, TokenAccount
-from ..kube.api import CLAIMS, GROUPS, JOBS, PODS, TABLES, VOLUMES, Api, ApiError, Resource
+from ..kube.api import CLAIMS, GROUPS, PODS, TABLES, VOLUMES, Api, ApiError, Resource
 from ..kube.certificate_requests import CERTIFICATE_REQUESTS, CertificateRequests
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
 from ..kube.orders import AgentOrders, order_client, patient_client
 from ..kube.own_watches import follow, from_all_there_is
-from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
+from ..kube.reader import LABEL_SELECTORS, OWN_NAMESPACE, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.adoption import Folders
 from ..model.reader_rules import CURRENT, Freshness
@@ -106,7 +106,7 @@ class Operator:
         )
         self._lists = FullLists(self._cluster, settings.resync_seconds, self._wake.set)
         events = EventPoster(api, now, self.leadership.identity)
-        writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
+        writer = LiveWriter(api, self._orders, events, settings.clone_jobs, settings.holders, self._cluster.take)
         self._kinds = Kinds(api)
         self._reconciler = Reconciler(self._cluster, writer, settings, self._leader_state, BesideTheLoop())
         self._certificates = self._certificate_signer(events)
@@ -124,10 +124,10 @@ class Operator:
         Not before the API server has said what time it is: nothing may be heard by another clock.
         """
         await self._set_clock()
-        watched = {PODS: self._settings.namespace, JOBS: self._settings.namespace, VOLUMES: "", CLAIMS: ""}
+        watched = {**dict.fromkeys(OWN_NAMESPACE, self._settings.namespace), VOLUMES: "", CLAIMS: ""}
         own = (
-            (follow(self._api, one, namespace, LABEL_SELECTORS[one], self.take, self._lists.again), one.plural)
-            for one, namespace in watched.items()
+            (follow(self._api, kind, namespace, LABEL_SELECTORS[kind], self.take, self._lists.again), kind.title)
+            for kind, namespace in watched.items()
         )
         for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
             self._begin(work, name)

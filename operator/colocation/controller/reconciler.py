@@ -191,7 +191,7 @@ class Reconciler:
         if decision.withheld and decision.withheld.message != known:
             logger.warning("%s: %s", Reason.TOO_MANY_DELETIONS, decision.withheld.message)
         self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
-        self._evidence = self._evidence.after(observation, _all_actions(decision))
+        self._evidence = self._evidence.after(observation, _all_actions(decision), decision.holders.unneeded)
         done = _Done()
         now = observation.now
         self._refused = {namespace: one for namespace, one in self._refused.items() if now < one.retry_at}

@@ -7,6 +7,7 @@ from pydantic import Field, Json, ValidationError
 
 from ..common.logs import LogFormat
 from ..manifests.clone_job import DEFAULT_RESOURCES, CloneJobSettings, Resources
+from ..manifests.holder_pod import DEFAULT_GRACE_SECONDS, HolderSettings
 from ..model.base import Frozen
 from ..model.clone import MIN_CLONE_MIB_PER_SECOND, CloneBandwidth
 from ..model.credentials import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
@@ -26,13 +27,17 @@ class Settings(Frozen):
     """Field ``data_root`` is read from ``COLOCATION_DATA_ROOT``, and so on."""
 
     namespace: str = Field(min_length=1, description="The operator's own: agents and clone Jobs are there.")
-    image: str = Field(min_length=1, description="Of clone Jobs: the operator's own.")
+    image: str = Field(min_length=1, description="Of clone Jobs and holder pods: the operator's own.")
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: str = Field("", description="Names, separated by commas.")
     data_root: str = DEFAULT_DATA_ROOT
     ca_config_map: str = "colocation-agent-ca"
     clone_service_account: str = "colocation-clone"
     clone_user_id: int = Field(0, ge=0)
+    holder_grace_seconds: int = Field(
+        DEFAULT_GRACE_SECONDS, ge=1, description="An evicted holder pod stays for so long at most."
+    )
+    holder_priority_class: str = Field("", description="Of holder pods.")
     service_account: str = Field("colocation-operator", description="The operator's own; its tokens go to agents.")
     token_directory: str = Field(
         TOKEN_DIRECTORY, description="With ca.crt of the agents, and a token for those of the release before."
@@ -139,6 +144,19 @@ class Settings(Frozen):
             user_id=self.clone_user_id,
             max_seconds=self.clone_max_seconds,
             resources=self.clone_resources or DEFAULT_RESOURCES,
+        )
+
+    @property
+    def holders(self) -> HolderSettings:
+        """What all holder pods share."""
+        return HolderSettings(
+            namespace=self.namespace,
+            image=self.image,
+            image_pull_policy=self.image_pull_policy,
+            image_pull_secrets=_listed(self.image_pull_secrets),
+            user_id=self.clone_user_id,
+            grace_seconds=self.holder_grace_seconds,
+            priority_class=self.holder_priority_class,
         )
 
 

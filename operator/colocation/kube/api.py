@@ -33,11 +33,17 @@ FIELD_MANAGER = "colocation-operator"
 
 @dataclass(frozen=True)
 class Resource:
-    """A kind of object, as its URL names it."""
+    """A kind of object, as its URL names it. ``part``: those of its objects that we look at on their own."""
 
     group: str
     version: str
     plural: str
+    part: str = ""
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return self.part or self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL's path of all objects, those of a namespace, one object, or its subresource."""
@@ -50,6 +56,8 @@ GROUPS = Resource(API_GROUP, API_VERSION, GROUP_PLURAL)
 TABLES = Resource(API_GROUP, API_VERSION, TABLE_PLURAL)
 NODES = Resource("", "v1", "nodes")
 PODS = Resource("", "v1", "pods")
+HOLDERS = Resource("", "v1", "pods", "holders")
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
 JOBS = Resource("batch", "v1", "jobs")
 NAMESPACES = Resource("", "v1", "namespaces")
 VOLUMES = Resource("", "v1", "persistentvolumes")
@@ -247,14 +255,22 @@ class Api:
         return await self._request("PATCH", resource.path(namespace, name), body, APPLY_PATCH, query)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, uid: str, resource_version: str | None = None
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
     ) -> None:
         """Delete this very object (as it was at ``resource_version``) and, in the background, what it owns.
 
-        One that is gone already, or has changed, is no error.
+        One that is gone already, or has changed, is no error. ``grace_seconds``: instead of the object's own.
         """
         preconditions = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
-        body = {"propagationPolicy": "Background", "preconditions": preconditions}
+        body: JsonObject = {"propagationPolicy": "Background", "preconditions": preconditions}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
         try:
             await self._request("DELETE", resource.path(namespace, name), body)
         except (NotFound, Conflict):

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..manifests.clone_job import CLONE_COMPONENT
 from ..manifests.data_volume import DATA_LABELS
+from ..manifests.holder_pod import HOLDER_COMPONENT
 from ..model.names import APP_NAME, DATA_CLAIM, LABEL_COMPONENT, LABEL_NAME
 from ..state.objects import (
     DroppedTable,
@@ -20,6 +21,7 @@ from ..state.objects import (
     ObservedClaim,
     ObservedCloneJob,
     ObservedGroup,
+    ObservedHolder,
     ObservedNode,
     ObservedTable,
     ObservedVolume,
@@ -30,11 +32,26 @@ from ..state.parse import (
     parse_claim,
     parse_clone_job,
     parse_group,
+    parse_holder,
     parse_node,
     parse_table,
     parse_volume,
 )
-from .api import CLAIMS, GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, VOLUMES, Api, Expired, NotFound, Resource
+from .api import (
+    CLAIMS,
+    GROUPS,
+    HOLDERS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    TABLES,
+    VOLUMES,
+    Api,
+    Expired,
+    NotFound,
+    Resource,
+)
 from .errors import ClusterError
 from .inventories import Inventories
 from .questions import Questions
@@ -49,10 +66,13 @@ AGENT_COMPONENT = "agent"
 _DATA_SELECTOR = ",".join(f"{label}={value}" for label, value in DATA_LABELS.items())
 LABEL_SELECTORS: Mapping[Resource, str] = {
     PODS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={AGENT_COMPONENT}",
+    HOLDERS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={HOLDER_COMPONENT}",
     JOBS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={CLONE_COMPONENT}",
     VOLUMES: _DATA_SELECTOR,
     CLAIMS: _DATA_SELECTOR,
 }
+OWN_NAMESPACE = (PODS, HOLDERS, JOBS)
+"""Of these only what is in the operator's namespace is ours."""
 MAX_REMEMBERED_DROPS = 1000
 HISTORY_SECONDS = 5.0
 """The API server sends what it remembers at once."""
@@ -68,7 +88,7 @@ class LiveCluster:
 
     Args:
         api: for full lists.
-        namespace: the operator's own: agents and clone Jobs of others are not ours.
+        namespace: the operator's own: agents, holders and clone Jobs of others are not ours.
         now: the steady clock.
         inventories: the agents' last words.
         ca_path: PEM file of the agents' CA.
@@ -100,6 +120,7 @@ class LiveCluster:
         self._tables: Store[ObservedTable] = Store(parse_table)
         self._nodes: Store[ObservedNode] = Store(partial(parse_node, tolerated_taints=tolerated_taints))
         self._agents: Store[ObservedAgent] = Store(parse_agent)
+        self._holders: Store[ObservedHolder] = Store(parse_holder)
         self._jobs: Store[ObservedCloneJob] = Store(parse_clone_job)
         self._volumes: Store[ObservedVolume] = Store(parse_volume)
         self._claims: Store[ObservedClaim] = Store(parse_claim)
@@ -116,8 +137,8 @@ class LiveCluster:
     @property
     def _stores(self) -> Mapping[Resource, Store[Any]]:
         return {
-            GROUPS: self._groups, TABLES: self._tables, NODES: self._nodes, PODS: self._agents, JOBS: self._jobs,
-            VOLUMES: self._volumes, CLAIMS: self._claims,
+            GROUPS: self._groups, TABLES: self._tables, NODES: self._nodes, PODS: self._agents,
+            HOLDERS: self._holders, JOBS: self._jobs, VOLUMES: self._volumes, CLAIMS: self._claims,
         }  # fmt: skip
 
     @property
@@ -144,7 +165,7 @@ class LiveCluster:
 
     def take(self, resource: Resource, body: JsonObject, deleted: bool = False) -> bool:
         """An object as a watch or the answer to a write shows it; whether that changed anything that we look at."""
-        if resource in (PODS, JOBS) and _namespace_of(body) != self._namespace:
+        if resource in OWN_NAMESPACE and _namespace_of(body) != self._namespace:
             return False
         store = self._stores[resource]
         if deleted and resource == TABLES:
@@ -162,7 +183,7 @@ class LiveCluster:
         """Take the full list of one kind; that of each must be taken before the first pass. What a list tells before it
         breaks off counts, too.
         """
-        namespace = self._namespace if resource in (PODS, JOBS) else ""
+        namespace = self._namespace if resource in OWN_NAMESPACE else ""
         before, listing = self._tables.objects, self._stores[resource].listing()
         known_since = str(self.listed_at.get(resource, ""))
         try:
@@ -272,6 +293,7 @@ class LiveCluster:
             last_readers_urls=self._readers_urls,
             volumes=self._volumes.objects,
             claims=self._claims.objects,
+            holders=self._holders.objects,
         )
         nodes = {node.name for node in self._nodes}
         self._readers_urls = {node: url for node, url in observation.readers_urls.items() if node in nodes}

@@ -1,6 +1,5 @@
 """ClusterWriter: performs actions on the API server and the agents."""
 
-import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -8,16 +7,15 @@ from ..agentclient import AgentClient
 from ..manifests.clone_job import CloneJobSettings, clone_job
 from ..manifests.config_map import spark_config_map_data
 from ..manifests.data_volume import data_claim, data_volume
+from ..manifests.holder_pod import HolderSettings, holder_pod
 from ..manifests.recovered_table import recovered_table
 from ..model.agent import RecycledSchema
 from ..model.names import (
-    ANNOTATION_DO_NOT_DISRUPT,
     APP_NAME,
     DATA_CLAIM,
     GROUP_API_VERSION,
     GROUP_KIND,
     LABEL_GROUP,
-    LABEL_HOLDS_REPLICAS,
     LABEL_MANAGED_BY,
     LABEL_PRIVATE,
     RECOVER_PREFIX,
@@ -31,6 +29,7 @@ from ..reconcile.actions import (
     CreateDataClaim,
     CreateDataVolume,
     CreateGroup,
+    CreateHolder,
     CreateTable,
     DeleteDataClaim,
     DeleteDataVolume,
@@ -39,10 +38,10 @@ from ..reconcile.actions import (
     DroppedFolder,
     EndRecoverRequests,
     LabelNode,
-    MarkAgent,
     MarkGroupUnstable,
     PostEvent,
     RecycleTable,
+    ReleaseHolder,
     RemoveClone,
     RestoreTable,
     StartClone,
@@ -51,14 +50,15 @@ from ..reconcile.actions import (
     WriteTableStatus,
 )
 from ..state.objects import Identity
-from ..state.parse import parse_group, parse_identity
+from ..state.parse import parse_group, parse_identity, parse_node
 from .api import (
     CLAIMS,
     CONFIG_MAPS,
+    DEPLOYMENTS,
     GROUPS,
+    HOLDERS,
     JOBS,
     NODES,
-    PODS,
     TABLES,
     VOLUMES,
     Api,
@@ -85,6 +85,7 @@ class LiveWriter:
         agents: the agents.
         events: posts Events.
         jobs: what all clone Jobs share.
+        holders: what all holder pods share.
         take: called with every object that a write returned, so that the next pass does not decide from an older one.
     """
 
@@ -94,12 +95,14 @@ class LiveWriter:
         agents: AgentOrders,
         events: EventPoster,
         jobs: CloneJobSettings,
+        holders: HolderSettings,
         take: Callable[[Resource, JsonObject], object],
     ) -> None:
         self._api = api
         self._agents = agents
         self._events = events
         self._jobs = jobs
+        self._holders = holders
         self._take = take
         self._answers = StatusAnswers()
 
@@ -135,17 +138,26 @@ class LiveWriter:
             case LabelNode(node, uid, labels):
                 patch = {"metadata": {"uid": uid, "labels": dict(labels)}}
                 self._take(NODES, await self._api.patch(NODES, "", node, patch))
-            case MarkAgent():
-                await self._mark_agent(action)
+            case CreateHolder(node):
+                await self._create_holder(node)
+            case ReleaseHolder():
+                await self._release_holder(action)
             case CreateDataClaim() | CreateDataVolume() | DeleteDataClaim() | DeleteDataVolume():
                 await self._write_files(action)
 
-    async def _mark_agent(self, action: MarkAgent) -> None:
-        mark = "true" if action.holds_replicas else None
-        marks = {"labels": {LABEL_HOLDS_REPLICAS: mark}, "annotations": {ANNOTATION_DO_NOT_DISRUPT: mark}}
-        patch = {"metadata": {"uid": action.uid, **marks}}
-        with contextlib.suppress(NotFound):  # the pod is gone; its successor is marked when it is seen
-            self._take(PODS, await self._api.patch(PODS, action.namespace, action.name, patch))
+    async def _create_holder(self, node: str) -> None:
+        namespace = self._holders.namespace
+        deployment = await self._api.get(DEPLOYMENTS, namespace, APP_NAME)
+        body = holder_pod(node, deployment, self._holders)
+        self._take(HOLDERS, await self._api.create(HOLDERS, namespace, body))
+
+    async def _release_holder(self, action: ReleaseHolder) -> None:
+        if action.only_if_schedulable:
+            node = await self._api.find(NODES, action.node)
+            if node is not None and not parse_node(node, self._jobs.tolerated_taints).schedulable:
+                self._take(NODES, node)
+                raise StaleDecision(f"node {action.node} takes no new pods")
+        await self._api.delete(HOLDERS, action.namespace, action.name, action.uid, grace_seconds=0)
 
     async def _write_files(
         self, action: CreateDataClaim | CreateDataVolume | DeleteDataClaim | DeleteDataVolume

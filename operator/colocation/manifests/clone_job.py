@@ -46,7 +46,7 @@ DEFAULT_RESOURCES: Resources = {
     "limits": {"memory": "512Mi"},
 }
 KEPT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-"""Of a clone's pod: Cluster Autoscaler does not remove the node while it runs. Karpenter goes by the agent's pod."""
+"""Of a clone's pod: Cluster Autoscaler does not remove the node while it runs. Karpenter goes by the holder pod."""
 
 JsonObject = dict[str, Any]
 

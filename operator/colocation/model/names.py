@@ -64,8 +64,6 @@ APP_NAME = "colocation-operator"
 
 LABEL_LEADS = "colocation.dev/leads"
 """Of the pod of the operator that leads, "true": the admin API and the webhooks are asked there."""
-LABEL_HOLDS_REPLICAS = "colocation.dev/holds-replicas"
-"""Of agents' pods, "true": the map of a group names the node, so autoscalers should not remove it."""
 ANNOTATION_DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 """Karpenter removes no node by its own choice on which a pod has this annotation with the value "true"."""
 

@@ -60,6 +60,7 @@ class Node(Frozen):
     not_ready_reason: str | None = None
     not_ready_message: str = ""
     drain: bool = False
+    drain_message: str = Field("", description="Why it is drained; empty = not known.")
     schedulable: bool = Field(True, description="False: cordoned or tainted; it keeps its replicas, takes none.")
     capacity_bytes: int = Field(0, ge=0)
     free_bytes: int = Field(0, ge=0)

@@ -252,14 +252,23 @@ class LabelNode:
 
 
 @dataclass(frozen=True)
-class MarkAgent:
-    """Mark an agent's pod, so that autoscalers leave its node alone, or take the mark away. ``uid``: of the pod."""
+class CreateHolder:
+    """Make the holder pod of a node."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class ReleaseHolder:
+    """Remove a node's holder pod at once. ``only_if_schedulable``: unless the node takes no new pods after all: it may
+    have been cordoned before the holder was evicted, of which this operator had not heard.
+    """
 
     namespace: str
     name: str
     uid: str
     node: str
-    holds_replicas: bool
+    only_if_schedulable: bool
 
 
 @dataclass(frozen=True)
@@ -293,7 +302,8 @@ Action = (
     | DeleteDataClaim
     | DeleteDataVolume
     | LabelNode
-    | MarkAgent
+    | CreateHolder
+    | ReleaseHolder
     | PostEvent
 )
 

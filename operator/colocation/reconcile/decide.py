@@ -6,7 +6,7 @@ harms the others, and neither does an exception that one object provokes (``Deci
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -27,13 +27,14 @@ from .deletion import collect_actions, leftovers, stray_clones
 from .evidence import Evidence
 from .findings import Findings
 from .group_scopes import group_scopes
+from .holders import Holders, holders_of
 from .members import next_recycled
 from .namespace_files import NamespaceFiles
 from .policy import Policy
 from .recovery import bins_of, recoveries_of, unclaimed_folders
 from .recycling import Withheld, recycling
 from .scopes import Containment, Scope, each
-from .spark_access import Marked, label_actions, mark_actions
+from .spark_access import Labelled, label_actions, needed_nodes
 from .tables import missing_groups, table_scopes
 from .transfers import TransferClones, transfers_of
 
@@ -47,6 +48,7 @@ class Decision:
     """What a pass found and wants done.
 
     ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone.
+    ``holders``: what is done about holder pods, which is in the scopes, too.
     ``errors``: scope -> what deciding about it raised; the group or table reports it (``InternalError``), and all
     others are decided about as usual. ``withheld``: folders that are not recycled, as they would be too many together.
     """
@@ -54,6 +56,7 @@ class Decision:
     snapshot: Snapshot
     plan: Plan
     scopes: tuple[Scope, ...]
+    holders: Holders
     is_waiting: bool = False
     errors: Mapping[str, Exception] = field(default_factory=dict)
     withheld: Withheld | None = None
@@ -73,9 +76,15 @@ def decide(
     cluster = assemble(trusted, memo, containment.errors)
     snapshot = snapshot_of(cluster, policy.limits, policy.agent_grace_seconds, memo, containment.errors)
     found = _find(cluster, snapshot, evidence, policy, collect, containment)
-    scopes = tuple(_scopes(found, collect, memo, containment))
+    groups, nodes = group_scopes(found, memo, containment)
+    labelled = _labelled(cluster, nodes)
+    needed = memo.of("needed nodes", labelled, needed_nodes)
+    holders = holders_of(trusted, needed, evidence.unneeded_since)
+    of_nodes = tuple(_node_scopes(labelled, holders, memo))
+    scopes = tuple(_scopes(found, (*groups, *table_scopes(found, memo, containment)), of_nodes, collect, containment))
     errors, withheld = containment.errors, found.recycling.withheld
-    return Decision(snapshot, found.plan, scopes, bool(errors) or _is_waiting(found), errors, withheld)
+    is_waiting = bool(errors) or holders.is_waiting or _is_waiting(found)
+    return Decision(snapshot, found.plan, scopes, holders, is_waiting, errors, withheld)
 
 
 def _find(
@@ -140,28 +149,30 @@ def _is_waiting(found: Findings) -> bool:
     )
 
 
-def _scopes(found: Findings, collect: bool, memo: Memo, containment: Containment) -> Iterator[Scope]:
+def _scopes(
+    found: Findings, groups: Iterable[Scope], nodes: Iterable[Scope], collect: bool, containment: Containment
+) -> Iterator[Scope]:
     """All that is done, except for deletions from disks while the API server does not keep all that operators remember
     in statuses, or has forgotten it.
     """
     is_withheld = found.cluster.observation.etcd_restored or bool(found.cluster.observation.lost_fields)
-    for scope in _all_scopes(found, collect, memo, containment):
+    for scope in _all_scopes(found, groups, nodes, collect, containment):
         if scope.actions and not (is_withheld and isinstance(scope.actions[0], DELETIONS)):
             yield scope
 
 
-def _all_scopes(found: Findings, collect: bool, memo: Memo, containment: Containment) -> Iterator[Scope]:
+def _all_scopes(
+    found: Findings, groups: Iterable[Scope], nodes: Iterable[Scope], collect: bool, containment: Containment
+) -> Iterator[Scope]:
     cluster, grace_seconds = found.cluster, found.policy.garbage_grace_seconds
     yield Scope("missing groups", tuple(missing_groups(cluster.missing_groups)))
     yield from (Scope(f"files of namespace {name}", actions) for name, actions in found.files.actions())
-    scopes, nodes = group_scopes(found, memo, containment)
-    yield from scopes
-    yield from table_scopes(found, memo, containment)
+    yield from groups
     yield from _transfer_scopes(found, containment)
     yield from each("stray clone", stray_clones(cluster.observation))
     yield from each("recycle", found.recycling.actions)
     yield from each("collect", collect_actions(cluster, grace_seconds) if collect else ())
-    yield from _node_scopes(found, nodes, memo)
+    yield from nodes
 
 
 def _transfer_scopes(found: Findings, containment: Containment) -> Iterator[Scope]:
@@ -175,16 +186,18 @@ def _transfer_scopes(found: Findings, containment: Containment) -> Iterator[Scop
     yield from each("arrived", clones.strays(found.transfers))
 
 
-def _node_scopes(found: Findings, nodes: Mapping[str, frozenset[str]], memo: Memo) -> Iterator[Scope]:
-    """Labels and marks for all groups together, so that a node is written once. ``nodes``: label -> its nodes."""
-    seen = found.cluster.observation
-    known = (view.key for view in found.cluster.groups.values() if not view.group.identity.deleting)
+def _labelled(cluster: ClusterView, nodes: Mapping[str, frozenset[str]]) -> Labelled:
+    """For all groups together, so that a node is written once. ``nodes``: label -> its nodes."""
+    known = (view.key for view in cluster.groups.values() if not view.group.identity.deleting)
     undecided = frozenset(node_label(*key) for key in known) - nodes.keys()
-    marked = Marked(seen.nodes, seen.agents, nodes, undecided)
-    for label in memo.of("node labels", marked, label_actions):
+    return Labelled(cluster.observation.nodes, nodes, undecided)
+
+
+def _node_scopes(labelled: Labelled, holders: Holders, memo: Memo) -> Iterator[Scope]:
+    for label in memo.of("node labels", labelled, label_actions):
         yield Scope(f"labels of node {label.node}", (label,))
-    for mark in memo.of("agent marks", marked, mark_actions):
-        yield Scope(f"mark of agent {mark.node}", (mark,))
+    for action in holders.actions:
+        yield Scope(f"holder of node {action.node}", (action,))
 
 
 def next_deadline(observation: Observation) -> datetime | None:

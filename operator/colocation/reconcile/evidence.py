@@ -60,7 +60,8 @@ class Evidence:
     first seen). ``future_seen``: name of a time that is in the future, as another's clock is ahead -> when it was
     first seen. ``unknown_seen``: folder without a table -> when it was first seen. ``unexplained``: folder that was
     ordered into the bin lately although no group knows that its table was dropped -> when, and its bytes.
-    ``restored``: order to give a table a folder, or files of it -> when.
+    ``restored``: order to give a table a folder, or files of it -> when. ``unneeded_since``: node with a holder pod
+    that no group needs -> since when.
     """
 
     maps_seen: Mapping[str, tuple[Fence, datetime]] = field(default_factory=dict)
@@ -71,9 +72,13 @@ class Evidence:
     unexplained: Mapping[Folder, tuple[datetime, int]] = field(default_factory=dict)
     restored: Mapping[RestoreTable, datetime] = field(default_factory=dict)
     holders_seen: Mapping[str, Holders] = field(default_factory=dict)
+    unneeded_since: Mapping[str, datetime] = field(default_factory=dict)
 
-    def after(self, observation: Observation, attempted: Iterable[Action]) -> "Evidence":
-        """What to remember after a pass that attempts these actions.
+    def after(
+        self, observation: Observation, attempted: Iterable[Action], unneeded: Iterable[str] = ()
+    ) -> "Evidence":
+        """What to remember after a pass that attempts these actions. ``unneeded``: nodes with a holder pod that no
+        group needs.
 
         All questions that the observation knows the answers of were put before its ``now``.
         """
@@ -94,6 +99,7 @@ class Evidence:
             ordered={**self._uncertain(observation), **ordered},
             clones_seen=clones_seen,
             future_seen=future_seen,
+            unneeded_since={node: self.unneeded_since.get(node, observation.now) for node in unneeded},
             unknown_seen={key: self.unknown_seen.get(key, observation.now) for key in _unknown_folders(observation)},
             unexplained={**self._in_window(observation.now), **unexplained},
             restored={

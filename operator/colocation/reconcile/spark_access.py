@@ -1,15 +1,10 @@
-"""Decides how Spark finds the nodes of a group: ConfigMaps, labels of Nodes, and marks of agents' pods.
+"""Decides how Spark finds the nodes of a group: ConfigMaps and labels of Nodes.
 
 ConfigMaps for Spark: one with each group, and one in each other namespace of its tables.
 
 Labels (``names.node_label``) are on exactly the nodes of the group's map, and on those to which its buckets move. What
 others change is changed back; a label of a group that is gone goes, whenever it was left behind. A group that is not
 decided about in a pass, as its status cannot be understood, keeps its labels.
-
-Marks make autoscalers leave a node of a group alone: each replica in a map counts, and three nodes that go together may
-take all replicas of a bucket. The mark goes when the node's replicas are elsewhere, as after a drain. Marks are on the
-agents' pods, as the operator changes nothing of Nodes but its own labels. A pod that has the annotation and not our
-label was annotated by others, and is left alone.
 
 Safety invariant: an action changes labels with our prefix only, and is one for each node that differs.
 """
@@ -24,8 +19,8 @@ from ..model.names import GROUP_KIND, NODE_LABEL_VALUE, TABLE_KIND
 from ..model.snapshot import GroupState
 from ..state.held import Held
 from ..state.memo import Memo
-from ..state.objects import ObservedAgent, ObservedGroup, ObservedNode, ObservedTable
-from .actions import LabelNode, MarkAgent, Owner, WriteConfigMap
+from ..state.objects import ObservedGroup, ObservedNode, ObservedTable
+from .actions import LabelNode, Owner, WriteConfigMap
 from .group_status import GroupFacts
 from .policy import Policy
 
@@ -97,14 +92,13 @@ def agents_of(
     return Agents(live, {node: url for node, url in known.items() if node not in live})
 
 
-class Marked(NamedTuple):
-    """Which nodes are to be marked, and how they and the agents' pods are marked now.
+class Labelled(NamedTuple):
+    """Which nodes are to be labelled, and how they are now.
 
     ``wanted``: label of each group that is decided about -> its nodes. ``undecided``: labels of the other groups.
     """
 
     nodes: tuple[ObservedNode, ...]
-    agents: tuple[ObservedAgent, ...]
     wanted: Mapping[str, frozenset[str]]
     undecided: frozenset[str]
 
@@ -130,40 +124,29 @@ def _nodes_of(placed: _Placed) -> frozenset[str]:
     return frozenset(nodes)
 
 
-def label_actions(marked: Marked) -> tuple[LabelNode, ...]:
+def label_actions(labelled: Labelled) -> tuple[LabelNode, ...]:
     """What differs, node by node."""
-    return tuple(_label_actions(marked))
+    return tuple(_label_actions(labelled))
 
 
-def _label_actions(marked: Marked) -> Iterator[LabelNode]:
+def _label_actions(labelled: Labelled) -> Iterator[LabelNode]:
     of_nodes: dict[str, set[str]] = {}
-    for label, names in marked.wanted.items():
+    for label, names in labelled.wanted.items():
         for name in names:
             of_nodes.setdefault(name, set()).add(label)
-    for node in marked.nodes:
+    for node in labelled.nodes:
         due, there = of_nodes.get(node.name, set()), node.group_labels
         if node.deleting or (due == there.keys() and all(value == NODE_LABEL_VALUE for value in there.values())):
             continue
         changes: dict[str, str | None] = {
             label: NODE_LABEL_VALUE for label in sorted(due) if there.get(label) != NODE_LABEL_VALUE
         }
-        changes |= dict.fromkeys(sorted(label for label in there if label not in due and label not in marked.undecided))
+        changes |= dict.fromkeys(sorted(there.keys() - due - labelled.undecided))
         if changes:
             yield LabelNode(node.name, node.uid, changes)
 
 
-def mark_actions(marked: Marked) -> tuple[MarkAgent, ...]:
-    """What differs, pod by pod. Of groups that are not decided about, the labels of nodes tell."""
-    remembered = {node.name for node in marked.nodes if not node.group_labels.keys().isdisjoint(marked.undecided)}
-    holding = remembered.union(*marked.wanted.values())
-    return tuple(
-        MarkAgent(agent.namespace, agent.name, agent.uid, agent.node, agent.node in holding)
-        for agent in marked.agents
-        if not _is_right(agent, agent.node in holding)
-    )
-
-
-def _is_right(agent: ObservedAgent, is_due: bool) -> bool:
-    is_foreign = agent.is_kept and not agent.is_marked
-    is_as_due = (agent.is_marked and agent.is_kept) if is_due else not agent.is_marked
-    return is_as_due or is_foreign or agent.deleting
+def needed_nodes(labelled: Labelled) -> frozenset[str]:
+    """The nodes on which groups have, or get, replicas. Of groups that are not decided about, the labels tell."""
+    remembered = {node.name for node in labelled.nodes if not node.group_labels.keys().isdisjoint(labelled.undecided)}
+    return frozenset(remembered.union(*labelled.wanted.values()))

@@ -92,6 +92,7 @@ def _node(
             reason, message, since = fault.reason, fault.message, fault.since
         fault = None
     weight = weight_of(node.labels, capacity_bytes)
+    drain_message = _drain_message(observation, node)
     return Node(
         name=node.name,
         zone=node.labels.get(LABEL_ZONE),
@@ -101,7 +102,8 @@ def _node(
         not_ready_since=min(since, now) if since else None,
         not_ready_reason=reason,
         not_ready_message=message,
-        drain=node.deleting or node.labels.get(LABEL_DRAIN) == "true",
+        drain=bool(drain_message),
+        drain_message=drain_message,
         schedulable=node.schedulable and not fault and node.name not in observation.unready_nodes,
         capacity_bytes=capacity_bytes,
         free_bytes=view.report.free_bytes if view.report else 0,
@@ -111,6 +113,15 @@ def _node(
         disk_message=fault.message if fault else "",
         disk_since=fault.since if fault else None,
     )
+
+
+def _drain_message(observation: Observation, node: ObservedNode) -> str:
+    """Why the node is drained; empty = it is not."""
+    if node.labels.get(LABEL_DRAIN) == "true":
+        return "marked by colocation drain"
+    if node.name in observation.evicted_nodes:
+        return "its holder pod was evicted"
+    return "its Node is being deleted" if node.deleting else ""
 
 
 def known_disks(observation: Observation) -> KnownDisks:

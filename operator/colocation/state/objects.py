@@ -185,8 +185,6 @@ class ObservedAgent:
     ``ready``: no probe of Kubernetes fails.
     ``takes_node_tokens``: it knows the audience of its node; agents of the release before do not.
     ``shares_certificate``: it is of the release before, whose agents share one that names no node.
-    ``is_marked``: our label: its node holds replicas. ``is_kept``: an annotation asks autoscalers to leave the
-    node alone.
     """
 
     namespace: str
@@ -201,8 +199,6 @@ class ObservedAgent:
     ready: bool = True
     takes_node_tokens: bool = False
     shares_certificate: bool = False
-    is_marked: bool = False
-    is_kept: bool = False
 
     @property
     def readers_url(self) -> str | None:
@@ -219,6 +215,19 @@ class ObservedAgent:
         if self.address is None or self.deleting:
             return None
         return _https(self.address, AGENT_PORT)
+
+
+@dataclass(frozen=True)
+class ObservedHolder:
+    """A node's holder pod. ``deleting``: it is Terminating. ``has_ended``: its container has ended for good."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    created_at: datetime
+    deleting: bool = False
+    has_ended: bool = False
 
 
 def _https(address: str, port: int) -> str:

@@ -16,6 +16,7 @@ from .objects import (
     ObservedClaim,
     ObservedCloneJob,
     ObservedGroup,
+    ObservedHolder,
     ObservedNode,
     ObservedTable,
     ObservedVolume,
@@ -67,6 +68,7 @@ class Observation:
     refused_files: Mapping[str, RefusedFiles] = field(default_factory=dict)
     lost_fields: tuple[str, ...] = ()
     etcd_restored: bool = False
+    holders: tuple[ObservedHolder, ...] = ()
 
     @cached_property
     def nodes_by_name(self) -> Mapping[str, ObservedNode]:
@@ -83,6 +85,12 @@ class Observation:
         """Nodes on which no agent's pod is ready, as far as Kubernetes knows."""
         ready = {agent.node for agent in self.agents if agent.ready and not agent.deleting}
         return frozenset(agent.node for agent in self.agents) - ready
+
+    @cached_property
+    def evicted_nodes(self) -> frozenset[str]:
+        """Nodes that others ask for: they take no new pods, and their holder was evicted."""
+        asked = (holder.node for holder in self.holders if holder.deleting)
+        return frozenset(name for name in asked if (node := self.nodes_by_name.get(name)) and not node.schedulable)
 
     @cached_property
     def clone_progress(self) -> "Mapping[ClonePlace, CloneProgress]":

@@ -26,14 +26,12 @@ from ..model.names import (
     ANNOTATION_ADOPTS,
     ANNOTATION_APPROVED_PROPOSAL,
     ANNOTATION_DISCARDED_FOLDERS,
-    ANNOTATION_DO_NOT_DISRUPT,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
     ANNOTATION_REPLACES,
     DATA_CLAIM,
     LABEL_BUCKET,
     LABEL_GROUP,
-    LABEL_HOLDS_REPLICAS,
     LABEL_NAMESPACE,
     LABEL_NODE_CERTIFICATES,
     LABEL_NODE_TOKENS,
@@ -51,6 +49,7 @@ from .objects import (
     ObservedClaim,
     ObservedCloneJob,
     ObservedGroup,
+    ObservedHolder,
     ObservedNode,
     ObservedTable,
     ObservedVolume,
@@ -62,6 +61,7 @@ __all__ = [
     "parse_claim",
     "parse_clone_job",
     "parse_group",
+    "parse_holder",
     "parse_identity",
     "parse_node",
     "parse_table",
@@ -79,6 +79,7 @@ PORTS = range(1, 1 << 16)
 """More failed attempts than this change no back-off."""
 READINESS_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"))
 """Kubernetes sets these while the Ready condition does not hold, which the operator reads itself."""
+ENDED_PHASES = ("Succeeded", "Failed")
 REPELLING_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
 
 
@@ -198,8 +199,20 @@ def parse_agent(body: JsonObject) -> ObservedAgent | None:
         node_port=_port_of_node(body),
         takes_node_tokens=_texts(metadata, "labels").get(LABEL_NODE_TOKENS) == "true",
         shares_certificate=_texts(metadata, "labels").get(LABEL_NODE_CERTIFICATES) != "true",
-        is_marked=LABEL_HOLDS_REPLICAS in _texts(metadata, "labels"),
-        is_kept=_texts(metadata, "annotations").get(ANNOTATION_DO_NOT_DISRUPT) == "true",
+    )
+
+
+def parse_holder(body: JsonObject) -> ObservedHolder:
+    """A holder pod as ``manifests.holder_pod`` made it."""
+    identity = parse_identity(body)
+    return ObservedHolder(
+        namespace=identity.namespace,
+        name=identity.name,
+        uid=identity.uid,
+        node=_text(_object(body, "spec").get("nodeName")),
+        created_at=identity.created_at,
+        deleting=identity.deleting,
+        has_ended=_object(body, "status").get("phase") in ENDED_PHASES,
     )
 
 

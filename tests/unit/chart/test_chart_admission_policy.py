@@ -11,7 +11,7 @@ from colocation.model.names import NODE_LABEL_PREFIX
 from .conftest import CHART, IMAGE, Render
 
 OF_STATUS = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
-ON_THE_OPERATOR = {"colocation-own-config-maps", "colocation-node-labels", "colocation-pod-marks"}
+ON_THE_OPERATOR = {"colocation-own-config-maps", "colocation-node-labels", "colocation-own-pods"}
 POLICIES = {*OF_STATUS, *ON_THE_OPERATOR, "colocation-data-pods", "colocation-data-volumes"}
 
 

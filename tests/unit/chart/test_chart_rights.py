@@ -58,8 +58,8 @@ def test_clones_only_read_data(render: Render) -> None:
     assert one(objects, "ServiceAccount", "colocation-clone")["automountServiceAccountToken"] is False
 
 
-def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None:
-    """It makes Jobs in its own namespace only; a table it makes to bring a dropped one back, and changes none."""
+def test_the_operator_reads_no_secrets_and_makes_pods_in_its_own_namespace_only(render: Render) -> None:
+    """Jobs, too, there only; a table it makes to bring a dropped one back, and changes none."""
     objects = render()
     wide = rights(one(objects, "ClusterRole", "colocation-operator"))
     resources = {resource for _, resource, _ in wide}
@@ -72,7 +72,9 @@ def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None
     assert {verb for _, resource, verb in wide if resource == "nodes"} == {"list", "watch", "patch"}
     own = one(objects, "Role", "colocation-operator")
     assert {verb for _, resource, verb in rights(own) if resource == "jobs"} == {"create", "delete", "list", "watch"}
-    assert {verb for _, resource, verb in rights(own) if resource == "pods"} == {"list", "watch", "patch"}
+    assert {verb for _, resource, verb in rights(own) if resource == "pods"} == {
+        "list", "watch", "create", "patch", "delete",
+    }  # fmt: skip
 
 
 def test_the_operator_deletes_no_claims_but_its_own(render: Render) -> None:

@@ -13,16 +13,18 @@ from colocation.kube.errors import StaleDecision
 from colocation.kube.events import EventPoster
 from colocation.kube.writer import LiveWriter
 from colocation.manifests.clone_job import CloneJobSettings
+from colocation.manifests.holder_pod import HolderSettings
 from colocation.model.agent import DeletionProof
 from colocation.reconcile.actions import (
     Action,
+    CreateHolder,
     DeleteGroup,
     DropBucket,
     EndRecoverRequests,
     LabelNode,
-    MarkAgent,
     MarkGroupUnstable,
     RecycleTable,
+    ReleaseHolder,
     RemoveClone,
     TableDrop,
     WriteGroupStatus,
@@ -64,6 +66,10 @@ class OneObjectApi(Api):
         return self.body
 
 
+    async def find(self, resource: Resource, name: str) -> JsonObject | None:
+        return self.body
+
+
 class Agents:
     """Counts the orders that were sent."""
 
@@ -82,9 +88,10 @@ async def performed(action: Action, body: JsonObject | None = None) -> tuple[One
     def take(resource: Resource, taken: JsonObject) -> None:
         """No one reads it here."""
 
-    jobs = CloneJobSettings(namespace="colocation", image="operator:1")
+    jobs = CloneJobSettings(namespace="colocation", image="operator:1", tolerated_taints=frozenset({"dedicated"}))
+    holders = HolderSettings(namespace="system", image="operator:1")
     events = EventPoster(api, lambda: NOW, "operator-0")
-    writer = LiveWriter(api, agents, events, jobs, take)  # type: ignore[arg-type]
+    writer = LiveWriter(api, agents, events, jobs, holders, take)  # type: ignore[arg-type]
     try:
         await writer.perform(action)
     except StaleDecision:
@@ -115,12 +122,44 @@ async def test_labels_are_those_of_the_node_that_was_read() -> None:
     assert api.changes == [("PATCH", {"metadata": {"uid": "uid-of-node-1", "labels": {"a": "true", "b": None}}})]
 
 
-@pytest.mark.parametrize(("holds_replicas", "mark"), [(True, "true"), (False, None)])
-async def test_marks_are_on_the_pod_that_was_read(holds_replicas: bool, mark: str | None) -> None:
-    """Label and annotation in one write, and nothing else."""
-    api, _, _ = await performed(MarkAgent("system", "agent-1", "uid-1", "node-1", holds_replicas))
-    marks = {"labels": {"colocation.dev/holds-replicas": mark}, "annotations": {"karpenter.sh/do-not-disrupt": mark}}
-    assert api.changes == [("PATCH", {"metadata": {"uid": "uid-1", **marks}})]
+async def test_a_holder_is_the_operators_deployments() -> None:
+    """So that drains evict it, and Helm's uninstallation takes it along."""
+    deployment = {"metadata": {"name": "colocation-operator", "uid": "uid-of-deployment"}}
+    api, _, _ = await performed(CreateHolder("node-1"), deployment)
+    [(method, body)] = api.changes
+    [owner] = body["metadata"]["ownerReferences"]
+    assert (method, owner["kind"], owner["uid"], owner["controller"]) == (
+        "POST", "Deployment", "uid-of-deployment", True
+    )  # fmt: skip
+    assert (body["metadata"]["namespace"], body["spec"]["nodeName"]) == ("system", "node-1")
+
+
+def node_body(**spec: object) -> JsonObject:
+    return {**body_of(Identity("", "node-1", "u", "1", 1, NOW)), "spec": spec}
+
+
+TOLERATED = [{"key": "dedicated", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("only_if_schedulable", "node", "is_released"),
+    [
+        pytest.param(False, node_body(unschedulable=True), True, id="its replicas are elsewhere"),
+        pytest.param(True, node_body(), True, id="no one asks for the node any more"),
+        pytest.param(True, node_body(taints=TOLERATED), True, id="nor with a taint that is tolerated"),
+        pytest.param(True, node_body(unschedulable=True), False, id="the node was cordoned before the eviction"),
+        pytest.param(True, None, True, id="the node is gone"),
+    ],
+)
+async def test_a_holder_that_is_taken_back_is_released_only_if_its_node_takes_pods(
+    only_if_schedulable: bool, node: JsonObject | None, is_released: bool
+) -> None:
+    """The API server is asked: a drain ends with this very pod, at once."""
+    action = ReleaseHolder("system", "colocation-holder-node-1", "uid-1", "node-1", only_if_schedulable)
+    api, _, is_stale = await performed(action, node)
+    assert is_stale is not is_released
+    expected = {"propagationPolicy": "Background", "preconditions": {"uid": "uid-1"}, "gracePeriodSeconds": 0}
+    assert api.changes == ([("DELETE", expected)] if is_released else [])
 
 
 async def test_requests_are_ended_at_once_on_the_group_that_was_read() -> None:

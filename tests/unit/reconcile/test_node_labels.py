@@ -11,7 +11,7 @@ from colocation.manifests.clone_job import clone_job_name
 from colocation.model.names import NODE_LABEL_PREFIX, node_label
 from colocation.reconcile import group_scopes
 from colocation.reconcile.actions import LabelNode
-from colocation.reconcile.spark_access import Marked, label_actions
+from colocation.reconcile.spark_access import Labelled, label_actions
 from colocation.state.objects import ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_node
@@ -116,12 +116,12 @@ def test_labels_converge_in_one_pass(
     """Then every label of a decided group is where it should be, others are as they were, and nothing is left to do."""
     undecided -= wanted.keys()
     nodes = tuple(replace(node(name), group_labels=labels) for name, labels in zip(NODES, there, strict=True))
-    after = performed(nodes, label_actions(Marked(nodes, (), wanted, undecided)))
+    after = performed(nodes, label_actions(Labelled(nodes, wanted, undecided)))
     for before, one in zip(nodes, after, strict=True):
         due = {label: "true" for label, names in wanted.items() if one.name in names}
         kept = {label: value for label, value in before.group_labels.items() if label in undecided}
         assert one.group_labels == {**kept, **due}
-    assert label_actions(Marked(after, (), wanted, undecided)) == ()
+    assert label_actions(Labelled(after, wanted, undecided)) == ()
 
 
 @given(namespace=st.from_regex(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True),

@@ -259,6 +259,8 @@ def _row(node: Node, replicas: int) -> list[object]:
     reason, message = node.not_ready_reason, node.not_ready_message
     if reason is None:
         reason, message = node.disk_reason, node.disk_message
+    if reason is None and node.drain:
+        reason, message = Reason.NODE_DRAINING, node.drain_message
     reason = f"{reason}: {message}" if message else reason
     return [
         node.name, node.ready, node.drain, node.zone, f"{node.weight:g}", replicas, size(node.free_bytes),

@@ -32,7 +32,7 @@ def node_state(node: Node) -> NodeState:
         since = node.disk_since.isoformat() if node.disk_since else None
         return NodeState("sick disk", _because(node.disk_reason, node.disk_message), since)
     if node.drain:
-        return NodeState("draining", str(Reason.NODE_DRAINING))
+        return NodeState("draining", _because(Reason.NODE_DRAINING, node.drain_message))
     if not node.schedulable:
         return NodeState("takes no new data", "cordoned or tainted, or its disk or agent accepts no new data")
     return NodeState(WELL)
