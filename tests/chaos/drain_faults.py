@@ -7,7 +7,7 @@ one comes under its name. A drain that does not end in time (others are drained,
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -20,7 +20,7 @@ from devcluster import node as nodes
 from . import cluster_view, scene
 from .history import SEEN, History
 from .judge_state import DRAINED
-from .targets import Heal, any_node, healed_by, start
+from .targets import CannotNow, Heal, any_node, healed_by, start
 
 WAIT_SECONDS = 420.0
 """So long a drain is waited for: copies, and 150 s in which readers learn of them."""
@@ -29,20 +29,24 @@ MOST_NODES = 4
 UPGRADED_NODES = 2
 TAINT = "ToBeDeletedByClusterAutoscaler"
 DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force")
+STILL_WAITING = ("deadline exceeded", "timeout reached")
+"""In the error of a `kubectl drain` whose time is over."""
 Ask = Callable[[nodes.Node], None]
 
 
 @dataclass
 class DrainFaults:
-    """A method of a fault's name makes it and returns what heals it."""
+    """A method of a fault's name makes it and returns what heals it. ``_asked``: nodes that are not replaced yet."""
 
     history: History
+    _asked: set[nodes.Node] = field(default_factory=set)
 
     def pool_upgraded(self, random: Random) -> tuple[str, Heal]:
         """A node more, where there is room for one; then one node after another is drained and replaced."""
-        first = any_node(random)
-        others = [one for one in scene.running() if one != first]
-        members = [first, *random.sample(others, UPGRADED_NODES - 1)]
+        first = self._node(random)
+        others = [one for one in scene.running() if one not in self._asked]
+        members = [first, *random.sample(others, min(len(others), UPGRADED_NODES - 1))]
+        self._asked.update(members)
         left = list(members)
 
         def heal() -> None:
@@ -59,10 +63,17 @@ class DrainFaults:
 
     def autoscaler_took(self, random: Random) -> tuple[str, Heal]:
         """Tainted, not cordoned, as Cluster Autoscaler and Karpenter do it."""
-        member = any_node(random)
+        member = self._node(random)
         with healed_by(lambda: self._replace(member, evict), member.name):
             evict(member)
         return member.name, lambda: self._replace(member, evict)
+
+    def _node(self, random: Random) -> nodes.Node:
+        member = any_node(random)
+        if member in self._asked:
+            raise CannotNow(f"{member.name} is being replaced")
+        self._asked.add(member)
+        return member
 
     def _replace(self, member: nodes.Node, ask: Ask) -> None:
         """Take the node once it is empty, and put another machine in its place. Goes on where it stopped."""
@@ -70,13 +81,15 @@ class DrainFaults:
             before = nodes.holder_pid(member)
             ask(member)
             if not self._is_empty(member, ask):
-                return give_back(member)
+                give_back(member)
+                return self._asked.discard(member)
             if nodes.holder_pid(member) == before:  # no fault has started it again, which ends its pods
                 named = groups_on(member.name)
                 self.history.note("faults", SEEN, DRAINED, 0, node=member.name, groups=named)
             devcluster.kill_node(member.number)
         kubectl("delete", "node", member.name, "--ignore-not-found", "--wait=false", "--request-timeout=20s")
-        return start(member)
+        start(member)
+        return self._asked.discard(member)
 
     def _is_empty(self, member: nodes.Node, ask: Ask) -> bool:
         deadline = time.monotonic() + WAIT_SECONDS
@@ -92,7 +105,7 @@ def drain(member: nodes.Node) -> None:
     """`kubectl drain`, which does not wait for the end here."""
     command = ["kubectl", "drain", member.name, *DRAIN, "--timeout=5s"]
     done = run(command, allowed=(0, 1), timeout_seconds=60)
-    if done.returncode and "timeout" not in done.stdout + done.stderr:
+    if done.returncode and not any(words in done.stderr for words in STILL_WAITING):
         raise CommandFailed(f"{' '.join(command)} exited with 1\n{done.stderr[-1000:]}")
 
 

@@ -1,5 +1,6 @@
 """How a node is taken: when it is empty, and not before; each step may fail and be repeated."""
 
+import subprocess
 from collections.abc import Iterator
 from random import Random
 
@@ -14,7 +15,7 @@ from . import drain_faults, scene
 from .drain_faults import DrainFaults
 from .failing import fails
 from .history import History
-from .targets import HalfMade
+from .targets import CannotNow, HalfMade
 
 NODE, OTHER = nodes.Node(3), nodes.Node(4)
 
@@ -100,6 +101,36 @@ def test_a_pool_is_upgraded_node_by_node(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [one for one in machine.done if one.startswith(("drain", "kill"))] == [
         "drain node-3", "drain node-3", "kill node-3", "drain node-4", "kill node-4",
     ]  # fmt: skip
+
+
+def test_a_node_that_is_being_replaced_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a second fault, until the first is over."""
+    Machine(monkeypatch, looks=0)
+    found = DrainFaults(History())
+    _, heal = found.autoscaler_took(Random(1))
+    with pytest.raises(CannotNow, match="node-3 is being replaced"):
+        found.autoscaler_took(Random(1))
+    heal()
+    found.autoscaler_took(Random(1))
+
+
+@pytest.mark.parametrize(
+    ("said", "is_error"),
+    [
+        ("error when waiting for pod \"a\" to terminate: context deadline exceeded", False),
+        ("global timeout reached: 5s", False),
+        ("Unable to connect to the server", True),
+    ],
+)
+def test_kubectl_drain_may_end_before_the_pods_do(said: str, is_error: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another error of it is one of the fault."""
+    done = subprocess.CompletedProcess([], 1, "", said)
+    monkeypatch.setattr(drain_faults, "run", lambda *_, **__: done)
+    if is_error:
+        with pytest.raises(CommandFailed):
+            drain_faults.drain(NODE)
+    else:
+        drain_faults.drain(NODE)
 
 
 def test_one_that_fails_when_it_was_begun_has_a_heal(monkeypatch: pytest.MonkeyPatch) -> None:
