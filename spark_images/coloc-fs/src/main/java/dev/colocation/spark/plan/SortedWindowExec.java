@@ -1,32 +1,28 @@
 package dev.colocation.spark.plan;
 
-import java.util.ArrayList;
+import dev.colocation.spark.plan.WindowValue.Known;
 import java.util.List;
-import org.apache.spark.sql.catalyst.expressions.Alias;
+import java.util.Optional;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.CurrentRow$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.RowFrame$;
-import org.apache.spark.sql.catalyst.expressions.SizeBasedWindowFunction;
+import org.apache.spark.sql.catalyst.expressions.RankLike;
+import org.apache.spark.sql.catalyst.expressions.RowNumberLike;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
-import org.apache.spark.sql.catalyst.expressions.SpecifiedWindowFrame;
-import org.apache.spark.sql.catalyst.expressions.UnboundedPreceding$;
-import org.apache.spark.sql.catalyst.expressions.WindowExpression;
-import org.apache.spark.sql.catalyst.expressions.WindowFrame;
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
-import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.window.WindowExec;
+import org.apache.spark.sql.execution.window.WindowGroupLimitExec;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Spark's window for functions that run from a partition's first row to the current one ({@code row_number}, {@code rank}, sums of
- * {@code ROWS UNBOUNDED PRECEDING}), as part of its stage's generated code ({@link SortedWindowCode}): no row is kept, where Spark's
- * operator collects each partition's rows before it computes the first value. Without generated code, Spark's operator runs.
+ * Spark's window as part of its stage's generated code. Of functions that run from a partition's first row to the current one ({@code
+ * row_number}, {@code rank}, sums of {@code ROWS UNBOUNDED PRECEDING}, {@code lag}) no row is kept ({@link SortedWindowCode}), where
+ * Spark's operator collects each partition's rows before it computes the first value. Those of a whole partition, those of rows of equal
+ * order, and {@code lead} keep rows as long as they wait for their values ({@link WaitingWindowCode}). Without generated code, Spark's
+ * operator runs.
  */
 public final class SortedWindowExec extends GroupExec<WindowExec> {
   private static final long serialVersionUID = 1L;
@@ -36,46 +32,47 @@ public final class SortedWindowExec extends GroupExec<WindowExec> {
     this(new WindowExec(windows, partition, order, child));
   }
 
-  SortedWindowExec(WindowExec plain) {
+  private SortedWindowExec(WindowExec plain) {
     super(plain);
   }
 
-  /** Whether a window can run so. Its partitions are distinguished by plain columns whose equal values have the same bytes. */
-  static boolean isPossible(WindowExec window) {
-    return !window.partitionSpec().isEmpty()
-        && CollectionConverters.asJava(window.partitionSpec()).stream()
-            .allMatch(key -> key instanceof AttributeReference && FileOrder.isOrdered(key.dataType()))
-        && CollectionConverters.asJava(window.windowExpression()).stream().allMatch(SortedWindowExec::isPossible);
-  }
-
-  private static boolean isPossible(NamedExpression named) {
-    if (!(named instanceof Alias alias && alias.child() instanceof WindowExpression window
-        && isUpToCurrentRow(window.windowSpec().frameSpecification()))) {
-      return false;
+  /**
+   * A window in generated code; empty where that is not possible. Its partitions are distinguished by plain columns whose equal values
+   * have the same bytes; so are rows of equal order.
+   */
+  static Optional<SparkPlan> of(WindowExec window) {
+    List<Optional<WindowValue>> values = CollectionConverters.asJava(window.windowExpression()).stream().map(WindowValue::of).toList();
+    if (window.partitionSpec().isEmpty() || !CollectionConverters.asJava(window.partitionSpec()).stream().allMatch(SortedWindowExec::isKey)
+        || values.contains(Optional.<WindowValue>empty())) {
+      return Optional.empty();
     }
-    Expression function = function(window);
-    boolean isWhole = !(window.windowFunction() instanceof AggregateExpression aggregate)
-        || aggregate.filter().isEmpty() && !aggregate.isDistinct();
-    return isWhole && function instanceof DeclarativeAggregate declared && !(function instanceof SizeBasedWindowFunction)
-        && CollectionConverters.asJava(declared.aggBufferAttributes()).stream()
-            .allMatch(buffer -> GroupCode.isOfFixedSize(buffer.dataType()));
+    List<Known> known = values.stream().map(value -> value.orElseThrow().known()).distinct().toList();
+    boolean arePeersKeys = CollectionConverters.asJava(window.orderSpec()).stream().map(SortOrder::child).allMatch(SortedWindowExec::isKey);
+    return known.contains(Known.AT_PEERS_END) && (known.contains(Known.AT_PARTITION_END) || !arePeersKeys)
+        ? Optional.empty() : Optional.of(new SortedWindowExec(withoutLimit(window)));
   }
 
-  private static boolean isUpToCurrentRow(WindowFrame frame) {
-    return frame instanceof SpecifiedWindowFrame rows && rows.frameType() == RowFrame$.MODULE$
-        && rows.lower() == UnboundedPreceding$.MODULE$ && rows.upper() == CurrentRow$.MODULE$;
+  private static boolean isKey(Expression key) {
+    return key instanceof AttributeReference && FileOrder.isOrdered(key.dataType());
   }
 
-  private static Expression function(WindowExpression window) {
-    return window.windowFunction() instanceof AggregateExpression aggregate ? aggregate.aggregateFunction() : window.windowFunction();
+  /**
+   * Spark leaves out rows below a window of which a filter above it takes the first ones. Numbering them, and leaving them out there,
+   * costs less. Not where a function could fail, or has to be computed, for the rows that are left out.
+   */
+  private static WindowExec withoutLimit(WindowExec window) {
+    return window.child() instanceof WindowGroupLimitExec limit && limit.partitionSpec().equals(window.partitionSpec())
+        && limit.orderSpec().equals(window.orderSpec())
+        && values(window).stream().allMatch(value -> value instanceof WindowValue.Aggregated one && isRank(one.function()))
+            ? (WindowExec) window.withNewChildren(CollectionConverters.asScala(List.<SparkPlan>of(limit.child())).toSeq()) : window;
   }
 
-  private List<DeclarativeAggregate> functions() {
-    List<DeclarativeAggregate> functions = new ArrayList<>();
-    for (NamedExpression named : CollectionConverters.asJava(plain().windowExpression())) {
-      functions.add((DeclarativeAggregate) function((WindowExpression) ((Alias) named).child()));
-    }
-    return functions;
+  private static boolean isRank(Expression function) {
+    return function instanceof RowNumberLike || function instanceof RankLike;
+  }
+
+  private static List<WindowValue> values(WindowExec window) {
+    return CollectionConverters.asJava(window.windowExpression()).stream().map(named -> WindowValue.of(named).orElseThrow()).toList();
   }
 
   @Override
@@ -85,6 +82,8 @@ public final class SortedWindowExec extends GroupExec<WindowExec> {
 
   @Override
   GroupCode code(CodegenContext context) {
-    return new SortedWindowCode(this, functions(), context);
+    List<WindowValue> values = values(plain());
+    return values.stream().allMatch(value -> value.known() == Known.AT_ROW)
+        ? new SortedWindowCode(this, values, context) : new WaitingWindowCode(this, values, context);
   }
 }

@@ -26,7 +26,7 @@ import scala.runtime.AbstractPartialFunction;
  * <ul>
  *   <li>a sort is removed when the bucket's files, read in order or merged, give its order anyway ({@link SortedInput});
  *   <li>a group-by whose groups are contiguous needs no hash table ({@link SortedAggregates});
- *   <li>a window up to the current row keeps no rows ({@link SortedWindowExec}).
+ *   <li>a window is part of generated code, and keeps no rows if they run up to the current one ({@link SortedWindowExec}).
  * </ul>
  *
  * <p>Whatever is not understood stays as Spark planned it.
@@ -67,10 +67,9 @@ public final class TrustSortedFiles extends Rule<SparkPlan> {
     return columns(sort.sortOrder()).flatMap(columns -> SortedInput.ordered(sort.child(), columns));
   }
 
-  /** A window whose rows come from files of ours without a shuffle; behind one, an adaptive plan does not show where they are from. */
+  /** A window in generated code, whose rows come from files of ours without a shuffle; behind one, an adaptive plan does not show where they are from. */
   private static Optional<SparkPlan> streamed(WindowExec window) {
-    return SortedWindowExec.isPossible(window) && isInPlace(window.child())
-        ? Optional.of(new SortedWindowExec(window)) : Optional.empty();
+    return isInPlace(window.child()) ? SortedWindowExec.of(window) : Optional.empty();
   }
 
   private static boolean isInPlace(SparkPlan plan) {
