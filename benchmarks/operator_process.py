@@ -15,7 +15,8 @@ from pathlib import Path
 import yaml
 
 from benchmarks.control_plane_objects import SYSTEM
-from colocation.model.names import TOKEN_AUDIENCE
+from colocation.manifests.holder_pod import HOLDER_ACCOUNT
+from colocation.model.names import APP_NAME, TOKEN_AUDIENCE
 from tests.integration.control_plane import ControlPlane, dying_with_us, free_ports
 
 ACCOUNT = "colocation-operator"
@@ -106,6 +107,8 @@ def running_operator(plane: ControlPlane, folder: Path, certificate: Path, log: 
     for arguments in (
         ("create", "serviceaccount", ACCOUNT, "--namespace", SYSTEM),
         ("create", "clusterrolebinding", ACCOUNT, "--clusterrole=cluster-admin", subject),
+        ("create", "serviceaccount", HOLDER_ACCOUNT, "--namespace", SYSTEM),
+        ("create", "deployment", APP_NAME, "--image=operator", "--namespace", SYSTEM),
     ):
         done = plane.kubectl(*arguments)
         assert done.returncode == 0, done.stderr
