@@ -28,6 +28,7 @@ from colocation.agent.inventory_answers import Answers
 from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
+from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory, hash_unverified, sweep
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
@@ -101,6 +102,18 @@ def seconds(work: Callable[[], object]) -> float:
     return round(time.perf_counter() - started, 3)
 
 
+def look_at_all(inventory: Inventory) -> None:
+    """Find what has changed."""
+    for table in inventory.tables():
+        table.look()
+
+
+def sweep_all(inventory: Inventory) -> None:
+    """Delete what is garbage."""
+    for table in inventory.tables():
+        table.sweep()
+
+
 def measure(folder: Path, tables: int, partitions: int, buckets: int) -> dict[str, float]:
     """The whole run."""
     root, before_mib = DataRoot(folder), rss_mib()
@@ -112,7 +125,7 @@ def measure(folder: Path, tables: int, partitions: int, buckets: int) -> dict[st
     root = DataRoot(folder)
     inventory = Inventory(root)
     conversation = Conversation()
-    answers = Answers("node-1", root, inventory, conversation)
+    answers = Answers("node-1", root, inventory, conversation, DiskHealth(root, "node-1"))
     asked = tuple(AskedTable(reference=reference, uid=reference.directory) for reference in references)
     request = InventoryRequest(session="bench", changed=asked)
     question = conversation.take(request).question
@@ -122,10 +135,10 @@ def measure(folder: Path, tables: int, partitions: int, buckets: int) -> dict[st
     assert all(bucket.state == "complete" for table in report.tables for bucket in table.buckets.values())
     revision = int(report.revision.rpartition("-")[2])
     quiet = seconds(lambda: answers.answer(question, revision))
-    look = seconds(lambda: [table.look() for table in inventory.tables()])
+    look = seconds(lambda: look_at_all(inventory))
     publish(root, table_of(references[0]), "data/day=0/part-9_00000.c000.zstd.parquet", b"new")
     changed = seconds(lambda: answers.answer(question, revision))
-    swept = seconds(lambda: [table.sweep() for table in inventory.tables()])
+    swept = seconds(lambda: sweep_all(inventory))
     files = tables * partitions * buckets
     after_mib = rss_mib()
     root.close()

@@ -15,7 +15,6 @@ IMAGES = PAGE.parents[1] / "images"
 COLOURS = ("#1b7837", "#762a83", "#e08214", "#2166ac")
 BAR_HEIGHT = 0.2
 NUMBER = r"\d+(?:\.\d+)?"
-STYLE = {"svg.hashsalt": "colocation", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10}
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def draw(chart: Chart, page: str, path: Path) -> None:
 
     table = table_below(page, chart.heading)
     labels = [label.replace("`", "") for label in next(iter(table.values()))]
-    with pyplot.rc_context(STYLE):
+    with pyplot.rc_context({"svg.hashsalt": "colocation", "svg.fonttype": "none", "font.family": "sans-serif"}):
         figure, panel = pyplot.subplots(figsize=(9, 0.32 + 0.95 * len(labels) * BAR_HEIGHT * (len(chart.columns) + 1)))
         for offset, (column, colour) in enumerate(zip(chart.columns, COLOURS, strict=False)):
             values = [_number(text) for text in table[column]]

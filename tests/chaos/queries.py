@@ -43,7 +43,9 @@ class Queries:
             chosen = [self._random.choice(tables) for _ in range(TABLES_OF[query])] if tables else []
             kept = self._work.history_of.get(chosen[0]) if chosen and TABLES_OF[query] == 1 else None
             older = self._random.choice([*[None] * OLDER, *([*kept.manifests][:OLDER] if kept else ())])
-            wanted = {"wanted": kept.manifests[older], "asked_at": kept.asked_at} if kept and older else {}
+            wanted: dict[str, Any] = {}
+            if kept and older:
+                wanted = {"wanted": kept.manifests[older], "asked_at": kept.asked_at}
             if chosen and not self.one(query, chosen, older, **wanted):
                 self._session.revive(stop)
             self._session.settle_finished()
@@ -77,8 +79,9 @@ class Queries:
         version = f" VERSION AS OF {older}" if older else ""
         statement = QUERIES[query].format(*(f"`{table}`{version}" for table in tables))
         try:
-            request = {"statement": statement, "pause_seconds": pause_seconds}
-            answer = self._session.ask(number, QUERY_SECONDS, do="query", **request)
+            answer = self._session.ask(
+                number, QUERY_SECONDS, do="query", statement=statement, pause_seconds=pause_seconds
+            )
         except NoAnswer as error:
             self._history.note("queries", INFO, "query", number, error=str(error))
             return False

@@ -36,7 +36,7 @@ from .watch import Watch
 from .work import Work
 
 ADOPT_SECONDS = 180
-ALL = {"options": []}
+ALL: dict[str, list[str]] = {"options": []}
 """Of an ``adopt`` of all folders."""
 COPY_BEFORE_SECONDS = 150.0
 """So long before ``etcd-restored`` the copy is taken."""

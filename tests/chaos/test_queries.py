@@ -39,9 +39,12 @@ def test_a_long_query_is_planned_long_before_it_runs(monkeypatch: pytest.MonkeyP
     """In the session, so that it is planned on the snapshot of now; it is judged as any other."""
     history, requests = History(), list[dict[str, Any]]()
     session = Session(history)
-    monkeypatch.setattr(
-        session, "ask", lambda *_words, **request: requests.append(request) or {"rows": [], "locations": []}
-    )
+
+    def answer(*_words: object, **request: Any) -> dict[str, Any]:
+        requests.append(request)
+        return {"rows": [], "locations": []}
+
+    monkeypatch.setattr(session, "ask", answer)
     Queries(history, session, Work(history, session, 1, tables=["t"])).long_one("t")
     assert [request["pause_seconds"] for request in requests] == [queries.LONG_SECONDS]
     assert queries.LONG_SECONDS < queries.QUERY_SECONDS / 2

@@ -20,7 +20,7 @@ G = "group-3"
 
 def test_a_burst_of_commits_overtakes_a_long_query(users: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the table that no one drops; there are more of them than its history keeps."""
-    loads, asked = [], []
+    loads, asked = list[tuple[str, str]](), list[str]()
     monkeypatch.setattr(users, "load", lambda mode, table, _parts: loads.append((mode, table)))
     users.ask_long = asked.append
     users.do(Step(1, 0.0, 0, "burst", 0.5))

@@ -154,7 +154,7 @@ class Work:
             batch = self._batch
         way = WAYS[batch % len(WAYS)]
         number = self.history.invoke("work", mode, table=table, parts=parts, batch=batch, way=way)
-        request = {"do": way, "table": table, "mode": mode, "select": select_rows(parts, batch)}
+        request: dict[str, Any] = {"do": way, "table": table, "mode": mode, "select": select_rows(parts, batch)}
         if way in KEYED:
             request |= {"key": f"{table}-{batch}", "attempts": ATTEMPTS}
         return self._ask(mode, number, **request)

@@ -49,8 +49,8 @@ def kstatus(item: JsonObject) -> str:
         return "Failed"
     match item["kind"]:
         case "Deployment":
-            names = ("updatedReplicas", "readyReplicas", "availableReplicas")
-            is_whole = status.get("replicas", 0) == spec["replicas"] <= min(status.get(name, 0) for name in names)
+            counts = [status.get(name, 0) for name in ("updatedReplicas", "readyReplicas", "availableReplicas")]
+            is_whole = status.get("replicas", 0) == spec["replicas"] <= min(counts)
             is_done = is_whole and _condition(status, "Available").get("status") == "True"
             return "Current" if is_done else "InProgress"
         case "DaemonSet":

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from colocation.agent.authorizer import Access, Identity
 from colocation.agent.server import running_agent
@@ -17,6 +18,7 @@ from colocation.model.names import AGENT_TLS_SERVER_NAME
 from tests.support.certificates import NODE_NAMES, self_signed
 
 TOKEN = "loader"
+Result = TypeVar("Result")
 
 
 class OneCaller:
@@ -118,7 +120,7 @@ class LoopbackAgents:
             with AgentClient(url, Credentials(str(self.trust.token), str(self.trust.certificate))) as client:
                 client.inventory(question)
 
-    def _in_loop(self, coroutine):  # type: ignore[no-untyped-def]
+    def _in_loop(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=120)
 
 

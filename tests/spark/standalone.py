@@ -35,7 +35,7 @@ def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
             text += lines.read()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.1)
-                raise RuntimeError(f"{process.args} ended: {log.read_text()[-2000:]}")
+                raise RuntimeError(f"{process.args!r} ended: {log.read_text()[-2000:]}")
     return found[1]
 
 

@@ -29,7 +29,7 @@ def executors(spark: SparkSession) -> set[str]:
 
 def wait_for_executors(spark: SparkSession, lost: set[str]) -> None:
     """Until as many are there as were asked for, the lost ones not counted."""
-    wanted = int(spark.conf.get("spark.executor.instances"))
+    wanted = int(spark.conf.get("spark.executor.instances") or 0)
     deadline = time.monotonic() + DEADLINE_SECONDS
     while len(executors(spark) - lost) < wanted:
         if time.monotonic() > deadline:

@@ -50,7 +50,7 @@ def main() -> None:
         spark.sql(CREATE.format("`other-in-sql`", 7))
     except PySparkException as error:
         result["refusal"] = str(error)
-    result["left"] = [name for _, name, _ in rows("SHOW TABLES") if name.endswith("-in-sql")]
+    result["left"] = [name for _, name, _ in rows("SHOW TABLES") if str(name).endswith("-in-sql")]
     print(f"COLOCATION_RESULT {json.dumps(result)}", flush=True)
     spark.stop()
 

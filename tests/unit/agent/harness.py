@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -161,7 +161,7 @@ class AgentThread:
         self._thread: threading.Thread | None = None
         self.running: RunningAgent | None = None
 
-    def start(self, **changed_settings: object) -> "AgentThread":
+    def start(self, **changed_settings: Any) -> "AgentThread":
         """Serve; returns once the first scan is done."""
         self.settings = replace(self.settings, **changed_settings)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
