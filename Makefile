@@ -5,7 +5,7 @@ HELP_WIDTH := 20
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
-        clean test-spark-versions docs crds lock bench-join bench-load bench-merge bench-planner bench-control-plane bench-clone bench-agent \
+        clean test-spark-versions test-kubernetes-versions docs crds lock bench-join bench-load bench-merge bench-planner bench-control-plane bench-clone bench-agent \
         simulate chaos release release-check changelog krew quickstart
 
 help:  ## this list
@@ -58,8 +58,9 @@ test-clusters: wheel  # what waits for a cluster, and what computes in the gaps
 class-archive: setup
 	@$(PYTHON) -m tests.spark.class_archive > /dev/null
 
-test-deep:  ## all tests there are: also those marked deep, and all of Spark's on every Spark version; an hour and more
+test-deep:  ## all tests there are: also those marked deep, and all of Spark's on every Spark version; two hours
 	@$(MAKE) test DEEP=1
+	@$(MAKE) test-kubernetes-versions
 
 test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' programs, built once
 	@scripts/test-unit
@@ -75,6 +76,9 @@ test-java: setup
 
 test-spark-versions: setup  ## the Spark library on the other supported Spark versions
 	@scripts/test-spark-versions
+
+test-kubernetes-versions: wheel  ## integration tests and the end-to-end story on other minors of Kubernetes (MINORS="1.29 1.37")
+	@scripts/test-kubernetes-versions
 
 test-e2e: wheel
 	@scripts/test-e2e

@@ -28,17 +28,21 @@ SPARK_OPERATOR_MODULE = "github.com/kubeflow/spark-operator/v2"
 
 @dataclass(frozen=True)
 class Component:
-    """One Go module to build: `go/<name>/go.mod` pins it, `packages` maps each program's name to its Go package."""
+    """One Go module to build: `go/<pins>/go.mod` pins it, `packages` maps each program's name to its Go package.
+
+    ``pins`` is the name, where there is one version only.
+    """
 
     name: str
     version: str
     packages: dict[str, str]
     variables: dict[str, str] = field(default_factory=dict)
+    pins: str = ""
 
     @property
     def source(self) -> Path:
         """The folder with the pins."""
-        return GO_SOURCES / self.name
+        return GO_SOURCES / (self.pins or self.name)
 
     @property
     def linker_flags(self) -> str:
@@ -71,16 +75,37 @@ KUBERNETES_PROGRAMS = (
     "kube-proxy",
     "kubectl",
 )
-KUBERNETES = Component(
-    "kubernetes",
-    "v1.35.4",
-    {program: f"k8s.io/kubernetes/cmd/{program}" for program in KUBERNETES_PROGRAMS},
-    {
-        "k8s.io/component-base/version.gitVersion": "v1.35.4",
-        "k8s.io/component-base/version.gitMajor": "1",
-        "k8s.io/component-base/version.gitMinor": "35",
-    },
-)
+KUBERNETES_VERSIONS = {"1.29": "v1.29.15", "1.35": "v1.35.4", "1.37": "v1.37.2"}
+"""By minor: the oldest that is supported, the one that all tests use, and the newest."""
+DEFAULT_MINOR = "1.35"
+MINOR_VARIABLE = "DEVCLUSTER_KUBERNETES"
+"""Of the environment: another minor, for one run."""
+
+
+def kubernetes(minor: str) -> Component:
+    """The programs of one minor.
+
+    Raises:
+        DevclusterError: there are no pins for it.
+    """
+    if minor not in KUBERNETES_VERSIONS:
+        raise DevclusterError(f"{MINOR_VARIABLE}={minor}: there are pins for {', '.join(KUBERNETES_VERSIONS)}")
+    version = KUBERNETES_VERSIONS[minor]
+    major_number, minor_number = minor.split(".")
+    return Component(
+        "kubernetes",
+        version,
+        {program: f"k8s.io/kubernetes/cmd/{program}" for program in KUBERNETES_PROGRAMS},
+        {
+            "k8s.io/component-base/version.gitVersion": version,
+            "k8s.io/component-base/version.gitMajor": major_number,
+            "k8s.io/component-base/version.gitMinor": minor_number,
+        },
+        f"kubernetes-{minor}",
+    )
+
+
+KUBERNETES = kubernetes(os.environ.get(MINOR_VARIABLE) or DEFAULT_MINOR)
 ETCD = Component("etcd", "v3.6.8", {"etcd": "go.etcd.io/etcd/server/v3"})
 COREDNS = Component("coredns", "v1.15.0", {"coredns": "github.com/coredns/coredns"})
 HELM = Component(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import binaries, paths
-from devcluster.binaries import COMPONENTS, ETCD, KUBERNETES, Component
+from devcluster.binaries import COMPONENTS, ETCD, KUBERNETES, KUBERNETES_VERSIONS, Component, kubernetes
 from devcluster.errors import DevclusterError
 
 
@@ -74,10 +74,20 @@ def test_the_pins_agree_with_the_versions(pinned: Component) -> None:
     assert pinned.name == "pause" or f" {pinned.version}" in pins
 
 
-def test_every_staging_module_of_kubernetes_is_replaced() -> None:
+@pytest.mark.parametrize("minor", KUBERNETES_VERSIONS)
+def test_every_staging_module_of_kubernetes_is_replaced(minor: str) -> None:
     """Kubernetes requires its own modules at v0.0.0, which does not exist."""
-    pins = (KUBERNETES.source / "go.mod").read_text()
-    assert pins.count(f" {KUBERNETES.version.replace('v1', 'v0')}\n") >= 29
+    component = kubernetes(minor)
+    pins = (component.source / "go.mod").read_text()
+    assert f"k8s.io/kubernetes {component.version} " in pins
+    staged = component.version.replace("v1", "v0", 1)
+    assert len(re.findall(rf"^\tk8s\.io/\S+ => k8s\.io/\S+ {re.escape(staged)}$", pins, re.MULTILINE)) >= 28
+
+
+def test_a_minor_without_pins_is_refused() -> None:
+    """With those that there are."""
+    with pytest.raises(DevclusterError, match=r"DEVCLUSTER_KUBERNETES=1\.12: there are pins for 1\.29, 1\.35, 1\.37"):
+        kubernetes("1.12")
 
 
 def test_the_build_command_links_the_version_in() -> None:
