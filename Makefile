@@ -77,7 +77,7 @@ test-java: setup
 test-spark-versions: setup  ## the Spark library on the other supported Spark versions
 	@scripts/test-spark-versions
 
-test-kubernetes-versions: wheel  ## integration tests and the end-to-end story on other minors of Kubernetes (MINORS="1.29 1.37")
+test-kubernetes-versions: wheel  ## integration tests and the end-to-end story on other minors of Kubernetes (MINORS="1.30 1.37")
 	@scripts/test-kubernetes-versions
 
 test-e2e: wheel

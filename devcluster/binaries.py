@@ -75,7 +75,7 @@ KUBERNETES_PROGRAMS = (
     "kube-proxy",
     "kubectl",
 )
-KUBERNETES_VERSIONS = {"1.29": "v1.29.15", "1.35": "v1.35.4", "1.37": "v1.37.2"}
+KUBERNETES_VERSIONS = {"1.30": "v1.30.14", "1.35": "v1.35.4", "1.37": "v1.37.2"}
 """By minor: the oldest that is supported, the one that all tests use, and the newest."""
 DEFAULT_MINOR = "1.35"
 MINOR_VARIABLE = "DEVCLUSTER_KUBERNETES"

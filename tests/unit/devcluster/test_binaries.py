@@ -86,7 +86,7 @@ def test_every_staging_module_of_kubernetes_is_replaced(minor: str) -> None:
 
 def test_a_minor_without_pins_is_refused() -> None:
     """With those that there are."""
-    with pytest.raises(DevclusterError, match=r"DEVCLUSTER_KUBERNETES=1\.12: there are pins for 1\.29, 1\.35, 1\.37"):
+    with pytest.raises(DevclusterError, match=r"DEVCLUSTER_KUBERNETES=1\.12: there are pins for 1\.30, 1\.35, 1\.37"):
         kubernetes("1.12")
 
 

@@ -10,6 +10,7 @@ import yaml
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.table import ColocatedTableSpec
+from devcluster import binaries
 
 from .pages import REPOSITORY, Page, pages
 
@@ -30,10 +31,15 @@ def test_the_versions_page_names_what_is_tested() -> None:
     """Spark's by the locks, Kubernetes', Helm's and Kubeflow's by the dev cluster's pins."""
     text = page("reference/versions.md").text
     sparks = [path.stem.removeprefix("pyspark-") for path in REPOSITORY.glob("locks/pyspark-*.txt")]
-    pins = (REPOSITORY / "devcluster" / "binaries.py").read_text()
-    programs = re.findall(r'"(?:kubernetes|helm|spark-operator)",\s+"v([\d.]+)"', pins)
-    assert len(programs) == 3
-    assert [version for version in [*sparks, *programs] if version not in text] == []
+    programs = [*binaries.KUBERNETES_VERSIONS.values(), binaries.HELM.version, binaries.SPARK_OPERATOR.version]
+    tested = [*sparks, *(version.removeprefix("v") for version in programs)]
+    assert [version for version in tested if version not in text] == []
+
+
+def test_the_oldest_kubernetes_is_tested() -> None:
+    """The oldest one that has pins is the oldest one that the chart takes."""
+    chart = yaml.safe_load((REPOSITORY / "charts/colocation-operator/Chart.yaml").read_text())
+    assert chart["kubeVersion"] == f">={next(iter(binaries.KUBERNETES_VERSIONS))}.0-0"
 
 
 def test_the_supported_kubernetes_is_the_charts() -> None:

@@ -117,7 +117,7 @@ def test_an_agent_gets_the_certificate_of_its_node() -> None:
 
 
 def test_a_server_without_the_nodes_name_in_its_tokens_goes_by_the_pod() -> None:
-    """Kubernetes before 1.30 does not tell it."""
+    """The feature ServiceAccountTokenPodNodeInfo can be off."""
     extra = {key: value for key, value in GOOD.extra.items() if key != NODE_NAME}
     assert judge(replace(GOOD, extra=extra), AGENTS, POLICY).decision == "approve"
 
