@@ -243,7 +243,7 @@ def test_objects_are_deleted_while_the_operator_is_down(installation: Installati
     patch = as_json({"spec": {"buckets": 3, "replicas": 2}})
     installation.kubectl("patch", "ct", "orders", "-n", NAMESPACE, "--type=merge", "-p", patch)
     installation.start_operator()
-    installation.wait("cg", "sales", NAMESPACE, "create")
+    until(lambda: installation.plane.kubectl("get", "cg", "sales", "-n", NAMESPACE).returncode == 0)
     installation.wait("cg", "sales", NAMESPACE, STABLE)
     assert [set(row) for row in status_of(installation)["backendsPerBucketSeq"]] == [set(row) for row in rows]
 
