@@ -20,6 +20,7 @@ from ..model.names import (
     config_map_of,
 )
 from ..model.reader_rules import Freshness
+from ..submit.clients import list_pods
 from .connection import connect, namespace_of
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 
@@ -258,8 +259,7 @@ class Cluster:
 
     def spark_drivers(self) -> list[Json]:
         """The pods of Spark's drivers in the namespace."""
-        found = self._core.list_namespaced_pod(self.namespace, label_selector=DRIVERS)
-        return cast("list[Json]", self.connection.sanitize_for_serialization(found)["items"])
+        return list_pods(self.connection, self.namespace, DRIVERS)
 
     def all_spark_drivers(self) -> list[Json]:
         """The pods of Spark's drivers in all namespaces."""

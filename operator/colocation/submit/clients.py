@@ -147,14 +147,19 @@ def warnings_about(connection: client.ApiClient, namespace: str, uid: str) -> li
 
 def read_log(connection: client.ApiClient, namespace: str, pod: str, lines: int) -> str:
     """The end of what the driver printed in its pod, standard output and error together."""
-    core = client.CoreV1Api(connection)
+    found = client.CoreV1Api(connection).read_namespaced_pod(pod, namespace)
+    return read_log_of(connection, cast("Json", connection.sanitize_for_serialization(found)), lines)
+
+
+def read_log_of(connection: client.ApiClient, pod: Json, lines: int) -> str:
+    """The same of a pod that was read, as JSON."""
     # Sidecars have logs too; Spark's container is the named one, else the first, as Spark chooses.
-    found: Any = core.read_namespaced_pod(pod, namespace)
-    names = [container.name for container in found.spec.containers]
+    names = [container["name"] for container in pod["spec"]["containers"]]
     container = DRIVER_CONTAINER if DRIVER_CONTAINER in names else names[0]
     # Not preloaded: the client guesses a type from the text, and would take a log of one JSON document for no text.
-    response: Any = core.read_namespaced_pod_log(
-        pod, namespace, container=container, tail_lines=lines, _preload_content=False
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    response: Any = client.CoreV1Api(connection).read_namespaced_pod_log(
+        name, namespace, container=container, tail_lines=lines, _preload_content=False
     )
     return str(response.data.decode("utf-8", errors="replace"))
 

@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ...model.base import parse_time
 from ...model.query_line import QueryLine, find_queries
-from ...submit.clients import LOG_LINES_READ, read_log
+from ...submit.clients import LOG_LINES_READ, read_log_of
 from ..cluster import Cluster
 from ..errors import HTTP_FORBIDDEN, HTTP_NOT_FOUND
 
@@ -56,7 +56,7 @@ class DriverLogs:
     def __init__(self, cluster: Cluster, everywhere: bool) -> None:
         self._cluster = cluster
         self._everywhere = everywhere
-        self._found = SeenQueries()
+        self._found = NO_QUERIES
         self._read_again_at = 0.0
 
     def queries(self) -> SeenQueries:
@@ -74,15 +74,15 @@ class DriverLogs:
         drivers = self._cluster.all_spark_drivers() if self._everywhere else self._cluster.spark_drivers()
         newest = sorted(drivers, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
         refused = list[str]()
-        queries = tuple(one for pod in newest[:MOST_DRIVERS] for one in self._queries_of(pod["metadata"], refused))
+        queries = tuple(one for pod in newest[:MOST_DRIVERS] for one in self._queries_of(pod, refused))
         more = len(newest) - MOST_DRIVERS
         gap = f"{more} older drivers are not looked at" if more > 0 else ""
         return SeenQueries(queries, refused[0] if refused else gap)
 
-    def _queries_of(self, metadata: Json, refused: list[str]) -> Iterator[SeenQuery]:
-        namespace, driver = str(metadata["namespace"]), str(metadata["name"])
+    def _queries_of(self, pod: Json, refused: list[str]) -> Iterator[SeenQuery]:
+        namespace, driver = str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])
         try:
-            log = read_log(self._cluster.connection, namespace, driver, LOG_LINES_READ)
+            log = read_log_of(self._cluster.connection, pod, LOG_LINES_READ)
         except ApiException as error:
             if error.status == HTTP_FORBIDDEN:
                 refused.append(LOG_FORBIDDEN)
