@@ -22,10 +22,16 @@ HOLDER_ACCOUNT = "colocation-holder"
 HOLDER_NAME_PREFIX = "colocation-holder-"
 HOLDER_LABELS = {LABEL_NAME: APP_NAME, LABEL_COMPONENT: HOLDER_COMPONENT, LABEL_MANAGED_BY: APP_NAME}
 HOLDER_ANNOTATIONS = {
+    "kubernetes.io/description": (
+        "Keeps the node while it has replicas of colocation groups. Evicted, it stays Terminating until they are "
+        "complete on other nodes. `colocation doctor` shows how far that is; `kubectl uncordon` takes it back."
+    ),
     ANNOTATION_DO_NOT_DISRUPT: "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
-"""Autoscalers do not choose the node, as they do not know which replicas are elsewhere, nor where there is room."""
+"""For those who find it Terminating. Autoscalers do not choose the node, as they do not know which replicas are
+elsewhere, nor where there is room.
+"""
 RESOURCES = {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "32Mi"}}
 DEFAULT_GRACE_SECONDS = 86400
 

@@ -24,8 +24,10 @@ def test_tools_that_drain_evict_it_and_wait() -> None:
 
 
 def test_autoscalers_do_not_choose_its_node() -> None:
-    """Each by its own annotation."""
-    assert POD["metadata"]["annotations"] == {
+    """Each by its own annotation; the third one tells people."""
+    annotations = dict(POD["metadata"]["annotations"])
+    assert "colocation doctor" in annotations.pop("kubernetes.io/description")
+    assert annotations == {
         "karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     }  # fmt: skip
 

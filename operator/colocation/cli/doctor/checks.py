@@ -9,6 +9,8 @@ from ...model.base import Frozen
 from ...model.conditions import APPLY_KINDS, Reason
 from ...model.names import LEASE_DURATION_SECONDS
 from ...model.snapshot import Snapshot
+from ..inspect.nodes import remaining_on
+from ..terminal.output import counted
 
 Level = Literal["ok", "note", "warning", "error"]
 """A note is no fault of the installation: something that you may not do, or may not see."""
@@ -21,6 +23,10 @@ SICK_DISKS = "docs/how-to/operate.md#sick-disks"
 DOWN = (
     "its replicas are read from other nodes, and made again there; bring it back, or if it is gone for good: "
     "kubectl delete node {node}"
+)
+TAKE_BACK = (
+    "watch it with colocation nodes --watch; if it stands still: docs/how-to/troubleshoot.md#a-drain-does-not-end; "
+    "to keep the node: colocation undrain {node}, or kubectl uncordon {node} if its holder pod was evicted"
 )
 INSTALL = "docs/how-to/install.md#install"
 RELEASE_OF_IMAGE = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)$")
@@ -217,6 +223,15 @@ def check_disks(facts: Facts) -> Iterator[Verdict]:
             yield "warning", f"{node.name}: {share:.0%} of its disk is free", "add nodes or disks, or drop tables"
 
 
+def check_drains(facts: Facts) -> Iterator[Verdict]:
+    """No node is being emptied, by whomever: what waits for it (kubectl drain, an upgrade) waits for its replicas."""
+    for node in facts.snapshot.nodes if facts.snapshot else ():
+        if facts.snapshot and node.drain:
+            left = counted(remaining_on(facts.snapshot, node.name).replicas, "replica")
+            message = f"node {node.name} is drained ({node.drain_message or 'why is not known'}): {left} left to move"
+            yield "note", message, TAKE_BACK.format(node=node.name)
+
+
 def check_webhooks(facts: Facts) -> Iterator[Verdict]:
     """Webhooks that are installed can be reached by the API server."""
     for hook in facts.webhooks or ():
@@ -238,5 +253,5 @@ def check_groups(facts: Facts) -> Iterator[Verdict]:
 CHECKS: tuple[tuple[str, Check], ...] = (
     ("kinds", check_kinds), ("rights", check_rights), ("operator", check_operator), ("agents", check_agents),
     ("versions", check_versions), ("reachability", check_reachability), ("disks", check_disks),
-    ("webhooks", check_webhooks), ("groups", check_groups),
+    ("drains", check_drains), ("webhooks", check_webhooks), ("groups", check_groups),
 )  # fmt: skip

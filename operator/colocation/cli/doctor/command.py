@@ -70,7 +70,7 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
         agents=ask("agents versions", lambda: _pods(core, operator_namespace, "agent")),
         lease_renewed=lease.renewed if lease else None,
         etcd_restored=lease.etcd_restored if lease else False,
-        snapshot=ask("reachability disks groups", lambda: fetch_snapshot(connection, operator_namespace)),
+        snapshot=ask("reachability disks drains groups", lambda: fetch_snapshot(connection, operator_namespace)),
         webhooks=ask("webhooks", lambda: _webhooks(connection)),
         unknown=unknown,
         forbidden=tuple(forbidden),
@@ -233,8 +233,8 @@ MARKS = {"ok": "ok", "note": "note", "warning": "WARN", "error": "FAIL"}
 def doctor(context: click.Context, target: Target, operator_namespace: str, output: Format) -> None:
     """Check the installation, and say what to do.
 
-    The checks: kinds, your rights, operator, agents, versions, reachability, disks, webhooks, groups. They change
-    nothing. Exit code 1 if a check fails; warnings and notes alone give 0.
+    The checks: kinds, your rights, operator, agents, versions, reachability, disks, drains, webhooks, groups. They
+    change nothing. Exit code 1 if a check fails; warnings and notes alone give 0.
     """
     cluster = target.open()
     findings = diagnose(gather(cluster.connection, cluster.namespace, operator_namespace))

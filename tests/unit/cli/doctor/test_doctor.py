@@ -53,6 +53,10 @@ def test_a_healthy_installation() -> None:
 FORBIDDEN = Right(what="patch nodes", allowed=False, used_by="`colocation drain`", role="colocation-admin")
 UNSEEN = Right(what="list all", allowed=False, used_by="`drain --wait`", role="colocation-admin")
 DOWN = {"ready": False, "notReadyReason": "NodeNotReady", "notReadyMessage": "Kubelet stopped posting node status."}
+PLACED = {
+    "namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint"], "buckets": 2, "replicas": 1},
+    "map": [["node-1"], ["node-1"]],
+}  # fmt: skip
 UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint"], "buckets": 1, "replicas": 1}}
 
 
@@ -92,6 +96,9 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "node-1: DiskFailing: EIO", "operate.md#sick-disks", id="a dying disk"),
         pytest.param({"snapshot": snapshot(node(freeBytes=5 * GIB))}, "disks", "warning",
                      "node-1: 5% of its disk is free", "add nodes", id="little room"),
+        pytest.param({"snapshot": snapshot(node(drain=True, drainMessage="its holder was evicted"), groups=(PLACED,))},
+                     "drains", "note", "node node-1 is drained (its holder was evicted): 2 replicas left to move",
+                     "a-drain-does-not-end", id="a node that is drained"),
         pytest.param({"webhooks": (Webhook(name="v", service="s/w", has_ca=True, endpoints=0),)}, "webhooks", "error",
                      "nothing answers behind the Service s/w", "kubectl get pods", id="a webhook without endpoints"),
         pytest.param({"webhooks": (Webhook(name="v", service="s/w", has_ca=False, endpoints=1),)}, "webhooks", "error",
