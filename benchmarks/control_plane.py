@@ -30,12 +30,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import control_plane_phases as phases
-from benchmarks.apiserver import ApiServer, Json, running_apiserver
+from benchmarks.apiserver import Json, running_apiserver
 from benchmarks.control_plane_objects import ClusterSize
+from benchmarks.control_plane_phases import Bench, Row
 from benchmarks.control_plane_population import (
     addresses,
     forget_verdicts,
@@ -45,45 +45,17 @@ from benchmarks.control_plane_population import (
     make_nodes,
     make_settled_groups,
 )
-from benchmarks.fake_agents import FakeAgents, running_agents
+from benchmarks.fake_agents import running_agents
 from benchmarks.group_watch import GroupWatch
-from benchmarks.operator_process import OPERATOR_USER, OperatorProcess, running_operator
+from benchmarks.operator_process import OPERATOR_USER, running_operator
 from tests.support.certificates import self_signed
 
 OUTPUT = Path("build/bench/control_plane.json")
 
 
-@dataclass(frozen=True)
-class Row:
-    """How much there is, and how long it is looked at.
-
-    ``is_placed``: whether the groups are as an earlier operator left them. ``resync_seconds``: between the operator's
-    full lists in this run; the figures count them as if they came every five minutes, as the chart has it.
-    """
-
-    size: ClusterSize
-    is_placed: bool
-    quiet_seconds: float = 60
-    resync_seconds: int = 240
-    changes: int = 100
-    commits: int = 60
-    settle_seconds: float = 300
-
-
 SMALL = Row(ClusterSize(nodes=20, groups=100, tables=400), is_placed=False)
 LARGE = Row(ClusterSize(nodes=1000, groups=1000, tables=20_000), is_placed=True, changes=30)
 ROWS = {"small": SMALL, "large": LARGE}
-
-
-@dataclass(frozen=True)
-class Bench:
-    """All that runs."""
-
-    row: Row
-    server: ApiServer
-    agents: FakeAgents
-    operator: OperatorProcess
-    watch: GroupWatch
 
 
 @contextmanager

@@ -4,17 +4,17 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import quantiles
-from typing import TYPE_CHECKING
 
 from benchmarks import control_plane_objects as objects
-from benchmarks.control_plane_objects import Json
+from benchmarks.apiserver import ApiServer
+from benchmarks.control_plane_objects import ClusterSize, Json
 from benchmarks.control_plane_population import TABLES_PATH, commit, heartbeats_for, object_path
-from benchmarks.group_watch import GroupKey, GroupWord
+from benchmarks.fake_agents import FakeAgents
+from benchmarks.group_watch import GroupKey, GroupWatch, GroupWord
+from benchmarks.operator_process import OperatorProcess
 from colocation.model.names import table_directory
-
-if TYPE_CHECKING:
-    from benchmarks.control_plane import Bench
 
 WATCHED = ("colocationgroups", "colocatedtables", "nodes", "pods", "jobs")
 DEFAULT_RESYNC_SECONDS = 300
@@ -30,7 +30,35 @@ ALWAYS = ("leases", "watch ", "patch configmaps")
 """Calls that come however quiet it is: ConfigMaps are renewed by turns."""
 
 
-def first_pass(bench: "Bench") -> float:
+@dataclass(frozen=True)
+class Row:
+    """How much there is, and how long it is looked at.
+
+    ``is_placed``: whether the groups are as an earlier operator left them. ``resync_seconds``: between the operator's
+    full lists in this run; the figures count them as if they came every five minutes, as the chart has it.
+    """
+
+    size: ClusterSize
+    is_placed: bool
+    quiet_seconds: float = 60
+    resync_seconds: int = 240
+    changes: int = 100
+    commits: int = 60
+    settle_seconds: float = 300
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All that runs."""
+
+    row: Row
+    server: ApiServer
+    agents: FakeAgents
+    operator: OperatorProcess
+    watch: GroupWatch
+
+
+def first_pass(bench: Bench) -> float:
     """Starts the operator."""
     groups = bench.row.size.groups
     bench.watch.wait_until(
@@ -44,7 +72,7 @@ def first_pass(bench: "Bench") -> float:
     return round(last - bench.operator.started_at, 1)
 
 
-def wait_until_settled(bench: "Bench", are_loaded: bool = False) -> None:
+def wait_until_settled(bench: Bench, are_loaded: bool = False) -> None:
     """Until the status of every group answers, with all its tables, and with their snapshots if they are loaded."""
     size = bench.row.size
 
@@ -56,7 +84,7 @@ def wait_until_settled(bench: "Bench", are_loaded: bool = False) -> None:
     bench.watch.wait_until(is_settled, bench.row.settle_seconds, "all groups are stable with all their tables")
 
 
-def wait_until_calm(bench: "Bench") -> None:
+def wait_until_calm(bench: Bench) -> None:
     """Until the operator has asked for nothing for a while, but for what it always does.
 
     Raises:
@@ -77,7 +105,7 @@ def _other_calls(calls: Counter[str]) -> Counter[str]:
     return Counter({call: count for call, count in calls.items() if not any(word in call for word in ALWAYS)})
 
 
-def quiet(bench: "Bench") -> Json:
+def quiet(bench: Bench) -> Json:
     """Calls, events, inventories and processor time while nothing changes, between two full lists."""
     server, seconds = bench.server, bench.row.quiet_seconds
     while True:
@@ -99,7 +127,7 @@ def quiet(bench: "Bench") -> Json:
             }
 
 
-def resync(bench: "Bench", quiet: Json) -> Json:
+def resync(bench: Bench, quiet: Json) -> Json:
     """The next full list of everything: its calls and processor time, and with their share the quiet figures."""
     wait_until_calm(bench)
     calls, cpu, started = bench.server.audited(), bench.operator.cpu_seconds(), time.monotonic()
@@ -125,7 +153,7 @@ def resync(bench: "Bench", quiet: Json) -> Json:
     }
 
 
-def spec_changes(bench: "Bench") -> Json:
+def spec_changes(bench: Bench) -> Json:
     """Changes of groups' specs, one at a time."""
     keys, taken = bench.row.size.group_keys, []
     for number in range(bench.row.changes):
@@ -144,7 +172,7 @@ def spec_changes(bench: "Bench") -> Json:
     return {"reconcile_p50_ms": round(cuts[49], 1), "reconcile_p99_ms": round(cuts[98], 1)}
 
 
-def commits(bench: "Bench") -> Json:
+def commits(bench: Bench) -> Json:
     """Loads of tables at a steady pace; each is one snapshot, whose files lie on the table's nodes by then."""
     bodies = bench.server.request("GET", TABLES_PATH)["items"]
     chosen = random.Random(0).sample(bodies, min(bench.row.commits, len(bodies)))
@@ -180,7 +208,7 @@ def commits(bench: "Bench") -> Json:
     }
 
 
-def _stage(bench: "Bench", table: Json) -> None:
+def _stage(bench: Bench, table: Json) -> None:
     metadata = table["metadata"]
     word = bench.watch.words[metadata["namespace"], table["spec"]["colocateWith"]]
     nodes = sorted({node for row in word.rows for node in row})
@@ -188,7 +216,7 @@ def _stage(bench: "Bench", table: Json) -> None:
     bench.agents.stage(metadata["namespace"], directory, nodes, LOADED_BYTES)
 
 
-def lose_node(bench: "Bench") -> float:
+def lose_node(bench: Bench) -> float:
     """Seconds until all groups of a lost node say so."""
     node = bench.row.size.node_names[-1]
     words = bench.watch.words

@@ -9,7 +9,6 @@ import dev.colocation.spark.fs.AgentClient.Folder;
 import dev.colocation.spark.fs.AgentFailure;
 import dev.colocation.spark.write.Copies.Parallel;
 import dev.colocation.spark.write.FileSender.SentFile;
-import dev.colocation.spark.write.WriteResult.Substitute;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -18,7 +18,6 @@ import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.RollBack;
 import dev.colocation.spark.write.Destination.AgentAccess;
 import dev.colocation.spark.write.FileSender.SentFile;
-import dev.colocation.spark.write.WriteResult.Substitute;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashSet;

@@ -80,14 +80,4 @@ public record WriteResult(
       throw new IllegalStateException("a record of numbers and texts is always JSON", error);
     }
   }
-
-  /**
-   * Copies on other nodes than the map's, until the operator has made the map's.
-   *
-   * @param away the map's node that did not take the files
-   * @param node the node that did
-   * @param files how many
-   * @param reason why the map's node did not
-   */
-  public record Substitute(int bucket, String away, String node, int files, String reason) {}
 }

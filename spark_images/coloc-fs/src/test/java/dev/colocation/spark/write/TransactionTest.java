@@ -29,7 +29,6 @@ import dev.colocation.spark.write.Change.Rebucket;
 import dev.colocation.spark.write.Destination.AgentAccess;
 import dev.colocation.spark.write.FileSender.SentFile;
 import dev.colocation.spark.write.Transaction.CommitResult;
-import dev.colocation.spark.write.WriteResult.Substitute;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
