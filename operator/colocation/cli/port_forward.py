@@ -158,8 +158,13 @@ def _fetch(
         raise kind_of_error(f"the operator's pod {pod} in {namespace!r} does not answer: {error}") from error
     finally:
         port.close()
+    return _read(path, status, body, kind)
+
+
+def _read(path: str, status: int, body: bytes, kind: type[Answer]) -> Answer:
     if status != http.client.OK:
-        raise OperatorUnreachable(f"the operator answered {status} to {path}: {body[:200].decode(errors='replace')}")
+        kind_of_error = OperatorUnreachable if status >= http.client.INTERNAL_SERVER_ERROR else CommandFailed
+        raise kind_of_error(f"the operator answered {status} to {path}: {body[:200].decode(errors='replace')}")
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

@@ -7,6 +7,7 @@ import pytest
 
 from colocation.cli import port_forward
 from colocation.cli.errors import CommandFailed
+from colocation.model.adoption import Folders
 
 
 def pod(name: str, ready: bool, phase: str = "Running", deleting: bool = False, leads: bool = False) -> Any:
@@ -37,3 +38,14 @@ def test_no_operator_runs() -> None:
     core: Any = Object(list_namespaced_pod=lambda namespace, label_selector: Object(items=[pod("a", False, "Pending")]))
     with pytest.raises(CommandFailed, match="no operator runs in namespace 'colocation'"):
         port_forward._operator_pod(core, "colocation")
+
+
+@pytest.mark.parametrize(
+    ("status", "is_asked_again"),
+    [pytest.param(503, True, id="it stands by"), pytest.param(404, False, id="an older release without folders")],
+)
+def test_an_answer_that_another_attempt_may_change(status: int, is_asked_again: bool) -> None:
+    """``adopt`` waits for the one, and ends with the other."""
+    with pytest.raises(CommandFailed, match=f"answered {status} to /folders: why") as refused:
+        port_forward._read("/folders", status, b"why", Folders)
+    assert isinstance(refused.value, port_forward.OperatorUnreachable) == is_asked_again

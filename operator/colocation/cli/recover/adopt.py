@@ -17,6 +17,7 @@ from ...reconcile.adoption import AdoptionStep, Does, adoption_steps, replicas_o
 from ..cluster import Cluster
 from ..errors import HTTP_CONFLICT, CommandFailed, said_by
 from ..port_forward import OperatorUnreachable, fetch_folders
+from ..terminal.live import Say, moving_line
 from ..terminal.options import Seconds, Target, cluster_options, operator_namespace_option, output_option
 from ..terminal.output import Format, columns, counted, size, write
 
@@ -117,27 +118,30 @@ class Adoption:
             CommandFailed: nodes have not handed over their folders in time.
         """
         deadline = time.monotonic() + wait_seconds
-        while True:
-            self.steps = adoption_steps(self._look_until(deadline), group, recycled)
-            todo = [one for one in self.steps if one.does and one.folder.path not in self.refused]
-            if not todo:
-                return
-            for step in todo:
-                if step.key not in self.done and step.does is not Does.WAIT:  # else the operator has not seen it yet
-                    self._carry_out(step)
-            if time.monotonic() >= deadline:
+        with moving_line() as say:
+            while True:
+                self.steps = adoption_steps(self._look_until(deadline, say), group, recycled)
+                todo = [one for one in self.steps if one.does and one.folder.path not in self.refused]
+                if not todo:
+                    return
+                for step in todo:
+                    if step.key not in self.done and step.does is not Does.WAIT:  # else the operator has yet to see it
+                        self._carry_out(step)
                 listed = "; ".join(sorted(f"{one.folder.path} ({one.reason or one.does})" for one in todo))
-                raise CommandFailed(f"not done after {wait_seconds:g} s: {listed}; run the command again")
-            time.sleep(POLL_SECONDS)
+                if time.monotonic() >= deadline:
+                    raise CommandFailed(f"not done after {wait_seconds:g} s: {listed}; run the command again")
+                say(f"waiting for {listed}", "")
+                time.sleep(POLL_SECONDS)
 
-    def _look_until(self, deadline: float) -> Folders:
+    def _look_until(self, deadline: float, say: Say) -> Folders:
         """As ``look``; just after a restore of etcd, the operator's pod may not answer yet."""
         while True:
             try:
                 return self.look()
-            except OperatorUnreachable:
+            except OperatorUnreachable as error:
                 if time.monotonic() >= deadline:
                     raise
+                say(f"{error.message}; asking again", "")
                 time.sleep(POLL_SECONDS)
 
     def accept(self) -> None:

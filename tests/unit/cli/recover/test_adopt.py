@@ -245,7 +245,9 @@ def test_an_operator_that_does_not_answer_yet_is_asked_again(run: Run, nodes: No
         return see()
 
     nodes.see = unreachable_at_first
-    assert run("adopt", "--yes").exit_code == 0 and nodes.adopted == {"orders": "0a1b2c3d"}
+    done = run("adopt", "--yes")
+    assert done.exit_code == 0 and nodes.adopted == {"orders": "0a1b2c3d"}
+    assert "the operator's pod does not answer: 1; asking again" in done.stderr
     left[:] = [3]
     done = run("adopt", "--yes", "--wait-seconds", "0")
     assert (done.exit_code, done.stderr) == (1, "error: the operator's pod does not answer: 3\n")
