@@ -190,6 +190,17 @@ class CommitAnswersTest {
     assertEquals(1, cluster.state().snapshotId());
   }
 
+  /** It is asked again for as long as after a lost answer. */
+  @Test
+  void silenceAfterTheFirstConflictIsUnknown() {
+    cluster.beforeWrite = () -> {
+      cluster.touch(cluster.table());
+      cluster.allReads = 504;
+    };
+    assertThrows(WriteException.CommitUnknown.class, () -> run(Mode.APPEND, A));
+    assertTrue(timer.waited.compareTo(CompareAndSet.ANSWER_DEADLINE) >= 0);
+  }
+
   @Test
   void followedCommitIsFound() throws IOException {
     cluster.spec().putObject("retention").put("snapshots", 0);

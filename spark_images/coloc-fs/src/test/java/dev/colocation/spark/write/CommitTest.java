@@ -503,15 +503,15 @@ class CommitTest {
 
   /** The published files were checked on the nodes of the table's group at that time; the object changed before the commit. */
   @ParameterizedTest
-  @CsvSource({"sortedBy, sortedBy was [id] and is [day]", "bucketedBy, bucketedBy was [id] and is [day]",
-      "group, group was shop/sales and is shop/other"})
+  @CsvSource(delimiter = '|', value = {"sortedBy|sortedBy was [id] and is [id, day]", "bucketedBy|bucketedBy was [id] and is [id, day]",
+      "partitionedBy|partitionedBy was [day] and is [id, day]", "group|group was shop/sales and is shop/other"})
   void changeDuringPublicationIsAConflict(String what, String words) throws IOException {
     run(Mode.APPEND, A);
     cluster.beforeWrite = () -> {
       if (what.equals("group")) {
         cluster.status().put("group", "shop/other");
       } else {
-        cluster.spec().putArray(what).add("day");
+        cluster.spec().putArray(what).add("id").add("day");
       }
       cluster.touch(cluster.table());
     };

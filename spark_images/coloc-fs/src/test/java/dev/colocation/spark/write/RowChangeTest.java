@@ -125,6 +125,16 @@ class RowChangeTest {
     }
   }
 
+  /** A table's buckets 1 and 3 lie at the same place in a group of two; one of them was read. */
+  @Test
+  void conflictsArePerBucketOfTheTable() throws Overtaken {
+    DataFile first = Files.ofFour("000000c1", "a", 1);
+    DataFile third = Files.ofFour("000000c3", "a", 3);
+    RowChange change = insert(new ReadTablets(Set.of(3), List.of()), Files.ofFour("0000000f", "a", 3));
+    change.checkOvertaking(List.of(third), List.of(third, first));
+    assertThrows(Overtaken.class, () -> change.checkOvertaking(List.of(first), List.of(first, third)));
+  }
+
   @Test
   void aFileOfATabletThatWasNotReadIsNotReplaced() {
     RowChange wrong = update(ONLY_A0, Set.of(A1), file(1, "a", 1));
@@ -278,10 +288,10 @@ class RowChangeTest {
   @Test
   void theConflictNamesTabletAndCommits() {
     run(load(Mode.APPEND, A0));
-    cluster.beforeWrite = () -> run(load(Mode.OVERWRITE, file(2, "a", 0)));
+    cluster.beforeWrite = () -> run(load(Mode.OVERWRITE, file(2, "a", 0), file(3, "a", 0)));
     LoadConflict error = assertThrows(LoadConflict.class, () -> run(update(ReadTablets.ALL, Set.of(A0), file(1, "a", 0))));
     assertEquals("LoadConflict: table shop.orders: update was overtaken: 1 of the tablets that it read were changed meanwhile, e.g. "
-        + "day=a, bucket 0: 1 files were added, 1 removed. Committed since snapshot 1, on which it began: 2 (overwrite). "
+        + "day=a, bucket 0: 2 files were added, 1 removed. Committed since snapshot 1, on which it began: 2 (overwrite). "
         + "Nothing was changed; start it again", error.getMessage());
   }
 

@@ -490,6 +490,8 @@ class TransactionTest {
     SentFile sent = send(transaction, "0000000a", 0);
     CommitTest.conflict("had 3 buckets when the load began, now it has 2. Nothing was changed; load again",
         () -> transaction.commit(new NewFiles(Mode.APPEND, List.of(sent.file()), Buckets.asGroup(3)), List.of(sent), Optional.empty()));
+    CommitTest.conflict("had 4 (2 of the group) buckets when the load began, now it has 2. Nothing was changed; load again",
+        () -> transaction.commit(new NewFiles(Mode.APPEND, List.of(sent.file()), new Buckets(2, 4)), List.of(sent), Optional.empty()));
     CommitTest.conflict("had 6 (3 of the group) buckets when the load began, now it has 2",
         () -> transaction.commit(new Rebucket(Set.of(), List.of(sent.file()), new Buckets(3, 6)), List.of(sent), Optional.empty()));
   }
