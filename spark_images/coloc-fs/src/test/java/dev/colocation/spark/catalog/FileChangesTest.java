@@ -89,6 +89,15 @@ final class FileChangesTest {
     assertEquals(List.of("2 delete a0x @1", "2 insert a0y @2"), changes(2, Deduplication.NONE, false));
   }
 
+  /** Its snapshot is the one that has them, although it changed no row. */
+  @Test
+  void filesOfACompactionAreReadFromItsSnapshot() {
+    commit("append", "a0x", "b0x");
+    commit("compact", "a0y", "b0x");
+    commit("drop-partitions", "b0x");
+    assertEquals(List.of("3 delete a0y @2"), changes(2, Deduplication.DROP_CARRYOVERS, false));
+  }
+
   /** Of an UPDATE every row is one; of a MERGE, keys with rows on both sides are, in whichever partitions. */
   @Test
   void updatesNeedTheFilesOfAKeyTogether() {

@@ -85,6 +85,20 @@ class CompactionTest {
     }
   }
 
+  /** Of a bucket of the group: the table's buckets are others afterwards. */
+  @Test
+  void rowsThatARebucketingLostOrMovedAreRefused() {
+    Buckets four = new Buckets(2, 4);
+    DataFile first = Files.ofFour("0000001a", "a", 1);
+    DataFile third = Files.ofFour("0000001b", "a", 3);
+    Rebucketing rebucketing = new Rebucketing(List.of(Files.file("0000000a", "a", 1), Files.file("0000000b", "a", 1)), 4);
+    assertEquals(List.of(first, third), rebucketing.change(List.of(first, third), four).files());
+    for (List<DataFile> written : List.of(List.of(first), List.of(first, Files.ofFour("0000001b", "a", 2)),
+        List.of(first, Files.ofFour("0000001b", "b", 3)), List.of(first, third, Files.ofFour("0000001c", "c", 3)))) {
+      assertThrows(WriteException.RowsDiffer.class, () -> rebucketing.change(written, four));
+    }
+  }
+
   @Test
   void filesAreKnownOnlyWhileTheCompactionRuns() {
     Compaction crowded = Compaction.of(COMMITTED, rule(1), List.of());

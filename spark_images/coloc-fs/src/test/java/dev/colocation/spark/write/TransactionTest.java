@@ -268,6 +268,18 @@ class TransactionTest {
         List.of(result.substitutes().get(0).away(), result.substitutes().get(0).node()));
   }
 
+  /** The node that does not find the manifest is no replica of the commit, but it has the file. */
+  @Test
+  void aSubstituteCopiesFromANodeWithoutTheManifest() throws IOException {
+    placeBuckets("node-1", "node-2");
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    agents.get("node-1").lacksManifest = true;
+    Substitute substitute = append(transaction, sent).substitutes().get(0);
+    assertEquals("node-1", substitute.away());
+    assertTrue(agents.get(substitute.node()).holds(sent.file()));
+  }
+
   /** It can be no substitute, so it gets no copies either. */
   @Test
   void aNodeWithoutTheManifestGetsNoCopies() throws IOException {

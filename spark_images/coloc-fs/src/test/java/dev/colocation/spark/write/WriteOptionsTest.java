@@ -7,6 +7,7 @@ import dev.colocation.spark.cluster.CommitKey;
 import dev.colocation.spark.cluster.WriteException.InvalidOption;
 import dev.colocation.spark.write.WriteOptions.ReplacedRows;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -42,6 +43,16 @@ class WriteOptionsTest {
   @CsvSource({"idempotency-key=a, a, 0", "Idempotency-Key=a;idempotency-version=7, a, 7", "TXNAPPID=b;txnVersion=3, b, 3"})
   void keysOfWrites(String given, String writer, long version) {
     assertEquals(Optional.of(new CommitKey(writer, version)), WriteOptions.of(options(given), Map.of()).key());
+  }
+
+  /** Else the session's next statement would be taken for a repetition of the compaction after the one before. */
+  @Test
+  void aCompactionHasNoKey() {
+    Map<String, String> session = Map.of("spark.colocation.write.idempotencyKey", "of the session");
+    assertEquals(Optional.of(new CommitKey("of the session", 0)), WriteOptions.of(CaseInsensitiveStringMap.empty(), session).key());
+    String id = FileReplacement.Running.begin(new Compaction(List.of()));
+    assertEquals(Optional.empty(), WriteOptions.of(options("replacement-id=" + id), session).key());
+    FileReplacement.Running.end(id);
   }
 
   @ParameterizedTest
