@@ -49,9 +49,9 @@ ERRORS = {
                "the driver's pod is younger than the copy from which etcd was restored, so its token is refused; start "
                "the application again"),
         _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|"
-               r"job cancelled|stage cancelled|heartbeat|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",
-               "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times, or lost an executor "
-               "that kept the source of a MERGE; nothing was changed"),
+               r"job cancelled|stage cancelled|heartbeat|SourceLost",
+               "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times, or each attempt of a "
+               "MERGE lost executors that kept its source; nothing was changed"),
         _error("NotReady", r"NotReady|not accepted|NoMap|no map|is not back|is being brought back",
                "the table is not accepted, or is being brought back, or its group has no map yet"),
         _error("SchemaMismatch", r"SchemaMismatch|MissingColumns|INCOMPATIBLE_DATA_FOR_TABLE",

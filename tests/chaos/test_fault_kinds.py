@@ -72,7 +72,7 @@ OPENAPI = "https://172.30.0.1:6443/openapi/v2?timeout=30s"
         ('error: the server doesn\'t have a resource type "ct"', "ApiUnavailable"),
         ('Error from server (NotFound): colocatedtables.colocation.dev "orders" not found', "TableNotFound"),
         ("error: Spark application 'sql-ddae54' in 'chaos' was deleted while it ran", "SessionLost"),
-        ("SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_29_0 not found!", "JobAborted"),
+        ("SourceLost: merge of lake.chaos.orders: each of 4 attempts lost executors", "JobAborted"),
         ("error: the operator refused: no node that answers has a folder of table chaos/orders; no table has and no "
          "group remembers orders-b6a60102, of the same name", "NothingDropped"),
         ('The ColocatedTable "orders" is invalid: spec.columns: Invalid value: "array"', None),

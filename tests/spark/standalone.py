@@ -65,3 +65,14 @@ def standalone_cluster(folder: Path, nodes: tuple[str, ...], memory: str = "700m
                 os.killpg(process.pid, signal.SIGTERM)
         for process in processes:
             process.wait(timeout=20)
+
+
+def executors_below(pid: int, application: str = "") -> Iterator[int]:
+    """The processes below this one that are executors (of this application)."""
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, children.read_text().split()):
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{child}/cmdline").read_text()
+                if "CoarseGrainedExecutorBackend" in command and application in command:
+                    yield child
+            yield from executors_below(child, application)

@@ -22,6 +22,7 @@ from tests.spark.catalog_server import load, show
 from tests.spark.conftest import add_table
 from tests.spark.loading_program import ROWS
 from tests.spark.loopback import LoopbackAgents, on_nth_upload
+from tests.spark.standalone import executors_below
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -100,20 +101,6 @@ def test_an_overwrite_that_is_overtaken_reports_it(spark: SparkSession, catalog:
     assert count(spark, catalog, "raced") == 30
 
 
-def descendants(pid: int) -> Iterator[int]:
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, children.read_text().split()):
-            yield child
-            yield from descendants(child)
-
-
-def is_executor(pid: int) -> bool:
-    try:
-        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
 @pytest.fixture
 def program(agents: LoopbackAgents, tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str]]]:
     """``program(master)``: the loading program, started, and its table's uid; whatever is left of it is ended."""
@@ -161,8 +148,7 @@ def test_a_killed_executor_is_replaced(
     process, uid = program("local-cluster[2,1,700]")
 
     def kill_an_executor() -> None:
-        executor = next(pid for pid in descendants(process.pid) if is_executor(pid))
-        os.kill(executor, signal.SIGKILL)
+        os.kill(next(executors_below(process.pid)), signal.SIGKILL)
 
     happened = on_nth_upload(agents, 3, kill_an_executor)
     output, _ = process.communicate(timeout=400)

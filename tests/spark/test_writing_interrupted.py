@@ -2,15 +2,22 @@
 
 import json
 import os
+import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from colocation.agent.authorizer import Access
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
+from tests.spark.conftest import NODES
 from tests.spark.loopback import LoopbackAgents
+from tests.spark.standalone import executors_below
+from tests.unit.agent.harness import until
 
 pytestmark = pytest.mark.spark
 
@@ -182,3 +189,49 @@ def test_overwrites_that_are_overtaken(
             slow.result(120)
     as_before = [(1, 1), (2, 2), (3, partition)]
     assert sorted(tuple(row) for row in session.table(table).collect()) == (expected or as_before)
+
+
+@contextmanager
+def executors_killed_once(agents: LoopbackAgents, session: SparkSession) -> Iterator[dict[int, int]]:
+    """All executors are killed when a MERGE sends its first file; no task of the write has ended then.
+
+    Yields how many copies each attempt keeps of its source, by the attempt's RDD.
+    """
+    java = session.sparkContext._jsc
+    assert java is not None
+    copies: dict[int, int] = {}
+
+    def watch(access: Access) -> None:
+        if access.verb != "create":
+            return
+        if not copies:
+            for pid in executors_below(os.getpid(), session.sparkContext.applicationId):
+                os.kill(pid, signal.SIGKILL)
+        kept = java.getPersistentRDDs()
+        copies[max(kept)] = kept[max(kept)].getStorageLevel().replication()
+
+    agents.on_access = watch
+    try:
+        yield copies
+    finally:
+        agents.on_access = lambda access: None
+        until(lambda: java.sc().getExecutorMemoryStatus().size() == 1 + len(NODES))
+
+
+def test_a_lost_source_is_computed_again(session: SparkSession, agents: LoopbackAgents) -> None:
+    """The second attempt is the one commit, with its own counts and the statement's key; it keeps two copies."""
+    table = make_table(session, f"{IN}.source_lost")
+    session.sql(f"INSERT INTO {table} SELECT id * 2, id FROM range(300)")
+    session.conf.set(KEY, "upsert-1")
+    merge = f"MERGE INTO {table} t USING (SELECT id * 3 AS k, -id AS v FROM range(300)) s ON t.k = s.k "
+    merge += "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    with executors_killed_once(agents, session) as copies:
+        done = session.sql(merge).collect()[0]
+    again = session.sql(merge).collect()[0]
+    assert list(copies.values()) == [1, 2]
+    assert (done["num_updated_rows"], done["num_inserted_rows"]) == (100, 200)
+    assert (again["num_affected_rows"], again["snapshot_id"]) == (0, done["snapshot_id"])
+    expected = {key * 2: key for key in range(300)} | {key * 3: -key for key in range(300)}
+    assert sorted(map(tuple, session.table(table).collect())) == sorted(expected.items())
+    snapshots = session.sql(f"SELECT snapshot_id, rows_updated, rows_inserted FROM {table}.snapshots").collect()
+    assert sorted(map(tuple, snapshots)) == [(1, 0, 300), (2, 100, 200)]

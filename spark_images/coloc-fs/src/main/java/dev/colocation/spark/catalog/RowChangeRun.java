@@ -45,6 +45,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.storage.StorageLevel;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -84,6 +85,10 @@ final class RowChangeRun {
 
   Counts run() {
     table.requireReadable();
+    return SourceAttempts.run(kind.label() + " of " + table.name(), this::attempt);
+  }
+
+  private Counts attempt(StorageLevel level) {
     Optional<CommitKey> key = WriteOptions.keyOfSession();
     Transaction transaction = target.target().begin();
     Optional<Transaction.CommitResult> before = key.flatMap(transaction::committed);
@@ -95,8 +100,8 @@ final class RowChangeRun {
       return run(transaction, key, statement,
           new ReadTabletsOf(table.layout(), columns, buckets()).condition(statement.matched().get(0).condition()));
     }
-    try (SourceOnce source = SourceOnce.of(session, statement.source().get(), keys, buckets())) {
-      return run(transaction, key, statement.withSource(source.plan()), read(source, keys));
+    try (SourceOnce source = SourceOnce.of(session, statement.source().get(), keys, buckets(), level)) {
+      return source.reading(() -> run(transaction, key, statement.withSource(source.plan()), read(source, keys)));
     }
   }
 

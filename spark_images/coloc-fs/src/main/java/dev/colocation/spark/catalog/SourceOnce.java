@@ -1,10 +1,12 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.WriteException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -26,6 +28,7 @@ import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.LogicalRDD$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike;
+import org.apache.spark.storage.StorageLevel;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -35,7 +38,8 @@ import scala.runtime.AbstractFunction1;
 /**
  * The source of a MERGE, which several queries read. Rows of colocated tables that lie in the target's buckets are read again by
  * each of them; their files never change. Any other source may give other rows then (files of others, {@code rand()}, LIMIT): it is
- * computed once, and its rows are kept by the executors until the statement ends. Where one of them is lost, the statement fails.
+ * computed once, and its rows are kept by the executors until the statement ends. {@link SourceAttempts} begins again where they are
+ * lost.
  *
  * <p>Where the condition compares all of the target's bucket key, the rows are kept in the target's buckets, in order.
  */
@@ -58,17 +62,31 @@ final class SourceOnce implements AutoCloseable {
     return kept.isPresent();
   }
 
+  /** Runs queries that read the source; {@link WriteException.SourceLost} where kept rows are missing. */
+  <T> T reading(Supplier<T> queries) {
+    try {
+      return queries.get();
+    } catch (Exception error) {
+      kept.flatMap(rows -> SourceAttempts.lostBlock(error, rows.rdd().id())).ifPresent(block -> {
+        throw new WriteException.SourceLost("executors lost rows of the source that they kept (" + block + ")", error);
+      });
+      throw error;
+    }
+  }
+
   /**
    * Computes the source, where that is needed.
    *
    * @param keys what the target's bucket key is compared with, in its order; empty when it is not compared
    * @param buckets of the target
+   * @param level how the rows are kept
    */
-  static SourceOnce of(SparkSession session, LogicalPlan source, List<Expression> keys, int buckets) {
+  static SourceOnce of(SparkSession session, LogicalPlan source, List<Expression> keys, int buckets, StorageLevel level) {
     if (staysInPlace(session, source, keys, buckets)) {
       return new SourceOnce(source, Optional.empty());
     }
-    LogicalPlan computed = Dataset.ofRows(session, together(source, keys, buckets)).localCheckpoint(true).queryExecution().analyzed();
+    LogicalPlan computed = Dataset.ofRows(session, together(source, keys, buckets))
+        .localCheckpoint(true, level).queryExecution().analyzed();
     if (!(computed instanceof LogicalRDD kept)) {
       throw new ColocationException("this Spark keeps rows in another plan than those known: " + computed.nodeName()).unchecked();
     }

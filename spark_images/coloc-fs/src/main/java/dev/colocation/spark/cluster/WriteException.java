@@ -91,6 +91,15 @@ public class WriteException extends SparkRuntimeException {
     }
   }
 
+  /** Executors that kept the source of a MERGE were lost; nothing was committed. */
+  public static final class SourceLost extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    public SourceLost(String message, Throwable cause) {
+      super("SourceLost", message, cause);
+    }
+  }
+
   /** The table cannot be changed yet; the message names what is missing. */
   public static final class NotReady extends WriteException {
     private static final long serialVersionUID = 1L;
