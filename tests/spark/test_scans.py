@@ -193,7 +193,7 @@ def store_framed(catalog: FakeCatalog, agents: LoopbackAgents, name: str) -> Non
     assert framed[:4] == FRAMED_MAGIC
     for folder in folders:
         (folder / manifest_path(sha256)).write_bytes(framed)
-    newest = snapshot.model_copy(update={"manifest_sha256": sha256})
+    newest = snapshot.model_copy(update={"manifest": f"sha256:{sha256}"})
     catalog.tables[name] = replace(table, status=table.status.model_copy(update={"snapshot": newest}))
 
 
