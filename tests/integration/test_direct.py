@@ -84,6 +84,18 @@ def test_a_running_application_is_not_started_twice(cluster: ControlPlane, group
     assert "Spark application 'report' exists" in again.stderr and "--watch" in again.stderr
 
 
+@pytest.mark.parametrize(("labels", "said"), [
+    pytest.param({"kueue.x-k8s.io/queue-name": "shop"}, "held back by Kueue in queue shop", id="by a queue"),
+    pytest.param({}, "suspended by its field spec.suspend", id="by somebody"),
+])  # fmt: skip
+def test_a_suspended_driver_is_reported(cluster: ControlPlane, grouped: str, labels: JsonObject, said: str) -> None:
+    """Also where no Kueue runs that could tell why."""
+    assert submit(cluster, grouped).returncode == 0
+    patch = as_json({"metadata": {"labels": labels}, "spec": {"suspend": True}})
+    cluster.kubectl("patch", "job", "report", "-n", grouped, "-p", patch)
+    assert f"exists in '{grouped}' and is {said}: wait for its end" in submit(cluster, grouped).stderr
+
+
 def test_a_driver_that_is_refused_is_reported(cluster: ControlPlane, grouped: str) -> None:
     """The Job controller's event gives the reason why there is no pod; here it is a test that plays it."""
     assert submit(cluster, grouped).returncode == 0

@@ -8,9 +8,18 @@ from kubernetes.client.exceptions import ApiException
 from ..manifests.spark_pods import DRIVER_CONTAINER, SPARK_APPLICATION_LABEL
 from .direct import DirectSubmission, driver_job
 from .manifest import ApplicationKind
+from .queue_holds import (
+    WORKLOAD_GROUP,
+    WORKLOAD_LABEL,
+    WORKLOAD_PLURAL,
+    WORKLOAD_VERSIONS,
+    hold_of,
+    is_suspended,
+)
 from .status import (
     MOUNT_REASONS,
     ApplicationStatus,
+    Obstacle,
     apache_status,
     being_set_up,
     find_obstacle,
@@ -26,7 +35,7 @@ LOG_LINES_READ = 5000
 APACHE_NAME_LABEL = "spark.operator/spark-app-name"
 KUBEFLOW_NAME_LABEL = "sparkoperator.k8s.io/app-name"
 """The operators label driver and executors with the application's name."""
-HTTP_FORBIDDEN = 403
+HTTP_FORBIDDEN, HTTP_NOT_FOUND = 403, 404
 
 
 class Applications(Protocol):
@@ -90,7 +99,8 @@ class KubernetesApplications:
             status = apache_status(application, pods)
         else:
             status, pods = kubeflow_status(application), []
-        if status.ended or status.executors_running:
+            status = status.with_obstacle(held_back(self._connection, application))
+        if status.obstacle or status.ended or status.executors_running:
             return status
         pods = pods or list_pods_if_allowed(self._connection, namespace, f"{KUBEFLOW_NAME_LABEL}={name}")
         return status.with_obstacle(find_obstacle(pods, set_up_failure(self._connection, namespace, pods), namespace))
@@ -121,6 +131,29 @@ def list_pods_if_allowed(connection: client.ApiClient, namespace: str, selector:
         if error.status != HTTP_FORBIDDEN:
             raise
         return []
+
+
+def held_back(connection: client.ApiClient, application: Json) -> Obstacle | None:
+    """What holds a SparkApplication or a Job back, if it is suspended."""
+    if not is_suspended(application):
+        return None
+    return hold_of(application, list_workloads_if_allowed(connection, application["metadata"]))
+
+
+def list_workloads_if_allowed(connection: client.ApiClient, metadata: Json) -> list[Json] | None:
+    """Kueue's Workloads of an application; None without the right to list them."""
+    objects, selector = client.CustomObjectsApi(connection), f"{WORKLOAD_LABEL}={metadata['uid']}"
+    for version in WORKLOAD_VERSIONS:
+        try:
+            found = cast("Json", objects.list_namespaced_custom_object(
+                WORKLOAD_GROUP, version, metadata["namespace"], WORKLOAD_PLURAL, label_selector=selector))  # fmt: skip
+            return cast("list[Json]", found["items"])
+        except ApiException as error:
+            if error.status == HTTP_FORBIDDEN:
+                return None
+            if error.status != HTTP_NOT_FOUND:
+                raise
+    return []
 
 
 def set_up_failure(connection: client.ApiClient, namespace: str, pods: list[Json]) -> str:
@@ -189,8 +222,11 @@ class DirectApplications:
         job = cast("Json", self._connection.sanitize_for_serialization(self._jobs.read_namespaced_job(name, namespace)))
         pods = list_pods(self._connection, namespace, f"{SPARK_APPLICATION_LABEL}={name}")
         dynamic = self._submission.conf.get("spark.dynamicAllocation.enabled") == "true"
+        executors = None if dynamic else self._submission.executors_wanted
+        if hold := held_back(self._connection, job):
+            return job_status(job, [], executors).with_obstacle(hold)
         failure = set_up_failure(self._connection, namespace, pods) if pods else self._refusal(job["metadata"])
-        return job_status(job, pods, None if dynamic else self._submission.executors_wanted, failure)
+        return job_status(job, pods, executors, failure)
 
     def _refusal(self, job: Json) -> str:
         """Why the Job's pod could not be made, such as a quota or Pod Security; which only the Job's events report."""

@@ -212,7 +212,8 @@ def watch(
             answered_at = clock()
             if tells_progress and status.executors_running and not status.ended:
                 write = find_progress(_end_of_log(applications, namespace, status.driver_pod)) or write
-            stuck_since = (answered_at if stuck_since is None else stuck_since) if status.obstacle else None
+            is_stuck = status.obstacle is not None and not status.obstacle.is_queued
+            stuck_since = (answered_at if stuck_since is None else stuck_since) if is_stuck else None
             yield progress_of(name, applications.runner, status, elapsed).model_copy(update={"write": write})
             if status.ended:
                 return
@@ -248,8 +249,11 @@ def _end_of_log(applications: Applications, namespace: str, pod: str | None) -> 
 def _check_obstacle(
     applications: Applications, name: str, found: Obstacle | None, seconds: float, timeout_seconds: float | None
 ) -> None:
-    """Raise Stuck when an obstacle has been there for longer than it may; of room, the caller's timeout decides."""
-    if found is None or found.is_partial:
+    """Raise Stuck when an obstacle has been there for longer than it may; of room, the caller's timeout decides.
+
+    A queue may hold an application back without a limit.
+    """
+    if found is None or found.is_partial or found.is_queued:
         return
     limit = STUCK_SECONDS if found.is_lasting else NO_ROOM_SECONDS
     if seconds > limit and (found.is_lasting or timeout_seconds is None):

@@ -15,6 +15,8 @@ MAX_REASON_CHARACTERS = 300
 WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"})
 """Of events: meanwhile the pod's containers say ``ContainerCreating``."""
+GATED = "SchedulingGated"
+"""The reason of a pod that a controller, such as Kueue, does not let be scheduled yet."""
 _REFUSED_POD = re.compile(r'pods "[^"\n]+" is forbidden: [^\n]*?(?=\. Received status|$)', re.MULTILINE)
 
 
@@ -22,12 +24,13 @@ class Obstacle(Frozen):
     """Why an application does not run. ``is_lasting``: it stays until something is changed.
 
     Room on the nodes, or in a quota, may come by waiting. ``is_partial``: other executors run, and the application goes
-    on with them.
+    on with them. ``is_queued``: a queue holds it back, for as long as that takes.
     """
 
     message: str
     is_lasting: bool = True
     is_partial: bool = False
+    is_queued: bool = False
     advice: str = ""
 
 
@@ -37,10 +40,11 @@ class _Kind(NamedTuple):
     pattern: re.Pattern[str]
     is_lasting: bool
     advice: str
+    is_queued: bool
 
 
-def _kind(pattern: str, advice: str, *, is_lasting: bool = True) -> _Kind:
-    return _Kind(re.compile(pattern, re.IGNORECASE), is_lasting, advice)
+def _kind(pattern: str, advice: str, *, is_lasting: bool = True, is_queued: bool = False) -> _Kind:
+    return _Kind(re.compile(pattern, re.IGNORECASE), is_lasting, advice, is_queued)
 
 
 KINDS = (
@@ -60,6 +64,7 @@ KINDS = (
           "kubectl describe quota -n {namespace}", is_lasting=False),
     _kind(r"^Unschedulable", "free room, ask for less (--set spark.executor.memory=…, spark.executor.instances=…), or "
           "wait longer with --timeout", is_lasting=False),
+    _kind(f"^{GATED}", "", is_lasting=False, is_queued=True),
     _kind(r"violates PodSecurity|admission webhook|denied the request",
           "change what is refused in the manifest (--application), or ask who made the rule"),
 )  # fmt: skip
@@ -71,7 +76,7 @@ def obstacle(message: str, namespace: str = "") -> Obstacle:
     for kind in KINDS:
         if found := kind.pattern.search(message):
             advice = kind.advice.format(namespace=namespace, **found.groupdict())
-            return Obstacle(message=message, is_lasting=kind.is_lasting, advice=advice)
+            return Obstacle(message=message, is_lasting=kind.is_lasting, advice=advice, is_queued=kind.is_queued)
     return Obstacle(message=message)
 
 
@@ -111,7 +116,7 @@ def _waiting(container: Json) -> str:
 
 def _unscheduled(status: Json) -> Iterable[str]:
     return (
-        in_short(f"Unschedulable: {one['message']}")
+        in_short(f"{GATED if one.get('reason') == GATED else 'Unschedulable'}: {one['message']}")
         for one in status.get("conditions") or ()
         if one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("message")
     )
@@ -206,7 +211,8 @@ class ApplicationStatus(Frozen):
         """The same, and why it does not run."""
         if self.ended or obstacle is None:
             return self
-        return self.model_copy(update={"obstacle": obstacle, "state": f"{self.state} ({obstacle.message})".strip()})
+        state = f"{self.state} ({obstacle.message})" if self.state else obstacle.message
+        return self.model_copy(update={"obstacle": obstacle, "state": state})
 
 
 def kubeflow_status(application: Mapping[str, Any]) -> ApplicationStatus:

@@ -8,6 +8,7 @@ from colocation.submit.run import NO_ROOM_SECONDS, STUCK_SECONDS, Progress, Stuc
 from colocation.submit.status import (
     MAX_REASON_CHARACTERS,
     ApplicationStatus,
+    Obstacle,
     find_obstacle,
     obstacle,
     refused_executors,
@@ -24,8 +25,8 @@ def waiting(reason: str, message: str = "", where: str = "containerStatuses") ->
     return {where: [{"state": {"waiting": {"reason": reason, "message": message}}}]}
 
 
-def unscheduled(message: str) -> dict[str, Any]:
-    return {"conditions": [{"type": "PodScheduled", "status": "False", "message": message}]}
+def unscheduled(message: str, reason: str = "Unschedulable") -> dict[str, Any]:
+    return {"conditions": [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]}
 
 
 RUNS = pod("driver", "Running")
@@ -141,6 +142,33 @@ def test_the_wait_goes_on(stuck: ApplicationStatus, timeout_seconds: float | Non
     """Longer than is allowed without --timeout."""
     time, seen = wait([*[stuck] * (2 * NO_ROOM_SECONDS), ENDED], timeout_seconds)
     assert seen[-1].end and time.now >= 2 * NO_ROOM_SECONDS
+
+
+def gated_executor(*others: dict[str, Any]) -> ApplicationStatus:
+    """Its executors wait for a controller that removes their scheduling gates."""
+    gated = pod("executor", **unscheduled("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"))
+    return ApplicationStatus(state="Running", phase="running", has_executors=True).with_obstacle(
+        find_obstacle([RUNS, *others, gated])
+    )
+
+
+HELD = ApplicationStatus(state="SUSPENDED", phase="running").with_obstacle(
+    Obstacle(message="held back by Kueue in queue shop: no quota", is_lasting=False, is_queued=True)
+)
+
+
+@pytest.mark.parametrize(("held", "state"), [
+    pytest.param(HELD, "SUSPENDED (held back by Kueue in queue shop: no quota)", id="the application"),
+    pytest.param(gated_executor(), "Running (an executor: SchedulingGated: Scheduling is blocked due to non-empty "
+                 "scheduling gates)", id="its executors"),
+])  # fmt: skip
+def test_a_queue_may_hold_back_for_hours(held: ApplicationStatus, state: str) -> None:
+    """It is no fault; once it ends, the limits of what else may be in the way count from then."""
+    hours = [held] * 4 * 3600
+    time, seen = wait([*hours, *[NO_ROOM] * NO_ROOM_SECONDS, ENDED])
+    assert seen[0].state == state and seen[-1].end and time.now > len(hours)
+    with pytest.raises(Stuck, match=r"does not run since 6\d\d s: Unschedulable: no memory"):
+        wait([*hours, NO_ROOM])
 
 
 def test_an_obstacle_that_went_is_forgotten() -> None:
