@@ -18,8 +18,9 @@ SPEC_FIELDS = frozenset(
 )  # fmt: skip
 POD_FIELDS = frozenset(
     {"template", "cores", "coreRequest", "coreLimit", "memory", "memoryOverhead", "image", "javaOptions", "labels",
-     "annotations", "envVars", "envSecretKeyRefs", "serviceAccount"}
+     "annotations", "envVars", "envSecretKeyRefs", "serviceAccount", "nodeSelector", "tolerations"}
 )  # fmt: skip
+"""The last two are in the template, too."""
 EXECUTOR_FIELDS = POD_FIELDS | {"instances", "deleteOnTermination"}
 
 SPEC_CONF = {

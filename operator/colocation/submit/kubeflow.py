@@ -22,6 +22,7 @@ from ..model.reader_rules import (
     MAX_EXECUTORS,
     configured_cores,
 )
+from .copied_fields import copy_fields
 from .group_view import Decision, GroupView, decide
 from .manifest import Json, ManifestError, conflict, require_mapping
 from .pod_templates import check_node_selector, merge_list, merge_map, place_driver, place_executor
@@ -29,8 +30,6 @@ from .spark_conf import EXCLUDED_STEPS, IMAGE, check_conf, merge_conf, our_conf
 
 POD_FIELDS = {
     "affinity": "affinity",
-    "tolerations": "tolerations",
-    "nodeSelector": "nodeSelector",
     "podSecurityContext": "securityContext",
     "schedulerName": "schedulerName",
     "priorityClassName": "priorityClassName",
@@ -51,12 +50,14 @@ LOCAL_DIRECTORY_PREFIX = "spark-local-dir-"
 def move_into_template(pod: Mapping[str, Any], volumes: list[Json], container: str, where: str) -> Json:
     """``spec.driver`` or ``spec.executor`` with its plain fields in its template. ``volumes`` are ``spec.volumes``.
 
+    Node selector and tolerations are in both places.
+
     Raises:
         ManifestError: a field is in both places, or only the webhook can apply it.
     """
     moved = dict(pod)
-    template = dict(moved.get("template") or {})
-    spec = dict(template.get("spec") or {})
+    template = copy_fields(pod, moved.get("template") or {}, where)
+    spec = template["spec"]
     containers = [dict(item) for item in spec.get("containers") or [{"name": container}]]
     chosen = next((item for item in containers if item.get("name") == container), containers[0])
     for field in NEED_THE_WEBHOOK:

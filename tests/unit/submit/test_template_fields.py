@@ -18,8 +18,6 @@ def prepared_executor(executor: dict[str, Any], **spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("field", "value", "target"),
     [
-        ("tolerations", [{"operator": "Exists"}], "tolerations"),
-        ("nodeSelector", {"disk": "fast"}, "nodeSelector"),
         ("schedulerName", "volcano", "schedulerName"),
         ("priorityClassName", "high", "priorityClassName"),
         ("hostNetwork", True, "hostNetwork"),
