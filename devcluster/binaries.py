@@ -24,6 +24,7 @@ GO_SOURCES = paths.PACKAGE / "go"
 # A compiler that outlives a killed run would go on writing where the next run cleans up.
 INTERRUPT_WITH_PARENT = ("setpriv", "--pdeathsig", "INT")
 SPARK_OPERATOR_MODULE = "github.com/kubeflow/spark-operator/v2"
+KUEUE_MODULE = "sigs.k8s.io/kueue"
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ HELM = Component(
 SPARK_OPERATOR = Component("spark-operator", "v2.5.2", {"spark-operator": f"{SPARK_OPERATOR_MODULE}/cmd/operator"})
 CRANE = Component("crane", "v0.22.1", {"crane": "github.com/google/go-containerregistry/cmd/crane"})
 VERSITYGW = Component("versitygw", "v1.8.0", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"})
+KUEUE = Component("kueue", "v0.17.0", {"kueue": f"{KUEUE_MODULE}/cmd/kueue"})
+"""For the test of its admission alone."""
 PAUSE = Component("pause", "v1", {"pause": "."})
 
 CLUSTER_COMPONENTS = (PAUSE, KUBERNETES, ETCD, COREDNS, HELM)
@@ -217,17 +220,27 @@ def _remove_interrupted_builds(component: Component) -> None:
 
 
 def spark_operator_chart() -> Path:
-    """The Helm chart of Kubeflow's Spark operator: it is in the Go module that pins the operator's program."""
-    module = f"{SPARK_OPERATOR_MODULE}@{SPARK_OPERATOR.version}"
+    """The Helm chart of Kubeflow's Spark operator."""
+    return _module_folder(SPARK_OPERATOR, SPARK_OPERATOR_MODULE) / "charts" / "spark-operator-chart"
+
+
+def kueue_chart() -> Path:
+    """The Helm chart of Kueue."""
+    return _module_folder(KUEUE, KUEUE_MODULE) / "charts" / "kueue"
+
+
+def _module_folder(component: Component, module: str) -> Path:
+    """The sources of the Go module that pins the component's program; its chart is among them."""
+    versioned = f"{module}@{component.version}"
     result = subprocess.run(
-        ["go", "mod", "download", "-C", str(SPARK_OPERATOR.source), "-json", module],
+        ["go", "mod", "download", "-C", str(component.source), "-json", versioned],
         capture_output=True,
         text=True,
         check=False,
     )
     if result.returncode != 0:
-        raise DevclusterError(f"cannot download {module}: {result.stdout}{result.stderr}")
-    return Path(json.loads(result.stdout)["Dir"]) / "charts" / "spark-operator-chart"
+        raise DevclusterError(f"cannot download {versioned}: {result.stdout}{result.stderr}")
+    return Path(json.loads(result.stdout)["Dir"])
 
 
 def link_programs(folder: Path) -> None:

@@ -11,7 +11,8 @@ from colocation.submit.direct import direct_submission
 from .applications_under_test import sales_group
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples"
-APPLICATIONS = ("spark-applications/*.yaml", "sql-server/2-application.yaml", "spark-connect/*.yaml", "airflow/*.yaml")
+APPLICATIONS = ("spark-applications/*.yaml", "sql-server/2-application.yaml", "spark-connect/*.yaml", "airflow/*.yaml",
+                "kueue/application.yaml")  # fmt: skip
 EXAMPLES = sorted(file for pattern in APPLICATIONS for file in FOLDER.glob(pattern))
 OWN_IMAGE = "registry.example/shop/join:1"
 
