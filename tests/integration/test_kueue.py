@@ -1,6 +1,6 @@
 """Kueue holds labelled applications back and admits them, next to the real operator's webhook and ``submit``.
 
-The test plays Kubeflow's operator and the Job controller, as far as Kueue looks at what they do.
+The test plays the Job controller, and where it does not run Kubeflow's operator, as far as Kueue looks at what they do.
 """
 
 import datetime
@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +19,10 @@ import yaml
 
 from colocation.model.names import node_label
 from colocation.submit.queue_holds import QUEUE_LABEL, WORKLOAD_LABEL
+from devcluster import binaries
 from tests.support.environments import CHECKOUT
 
-from .control_plane import ControlPlane, kubeconfig_of, running_control_plane
+from .control_plane import ControlPlane, dying_with_us, kubeconfig_of, running_control_plane
 from .installation import SUCCEED_IN_TWO_STEPS, Installation, installed
 from .kueue import EXAMPLES, running_kueue
 from .objects import JsonObject, as_json, group, table
@@ -223,6 +225,60 @@ def test_an_evicted_application_is_as_it_was_before(installation: Installation) 
 def selectors(stored: JsonObject) -> tuple[JsonObject | None, ...]:
     """Of driver and executors."""
     return tuple(stored["spec"][role]["template"]["spec"].get("nodeSelector") for role in ("driver", "executor"))
+
+
+SPARK_SUBMIT = """\
+#!/bin/sh -e
+for word in "$@"; do
+  case $word in
+    spark.kubernetes.*.podTemplateFile=*)
+      cp "${word#*=}" "$HANDED_OVER.part"
+      mv "$HANDED_OVER.part" "$HANDED_OVER/${word%%=*}"
+      ;;
+  esac
+done
+"""
+
+
+@contextmanager
+def kubeflows_operator(installation: Installation, folder: Path) -> Iterator[Path]:
+    """Kubeflow's operator, with a ``spark-submit`` that keeps the pod templates in the folder that this yields."""
+    binaries.ensure((binaries.SPARK_OPERATOR,))
+    program, handed_over = folder / "bin" / "spark-submit", folder / "handed-over"
+    program.parent.mkdir()
+    handed_over.mkdir()
+    program.write_text(SPARK_SUBMIT)
+    program.chmod(0o755)
+    command = [str(binaries.SPARK_OPERATOR.program("spark-operator")), "controller", "start", f"--namespaces={SHOP}",
+               "--enable-ui-service=false", "--health-probe-bind-address=0",
+               f"--kubeconfig={installation.plane.kubeconfig}"]  # fmt: skip
+    environment = {**os.environ, "SPARK_HOME": str(folder), "HANDED_OVER": str(handed_over),
+                   "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}  # fmt: skip
+    with (folder / "operator.log").open("wb") as log:
+        process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
+    try:
+        yield handed_over
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_kubeflows_operator_submits_what_was_admitted(installation: Installation, tmp_path: Path) -> None:
+    """Nothing before; then pod templates with both, our placement and the flavor's."""
+    with kubeflows_operator(installation, tmp_path) as handed_over:
+        with stopped_queue(installation, "Hold"), submitted(installation, application("run")) as command:
+            said(command, "run: SUSPENDED (held back by Kueue in queue shop: ClusterQueue colocation is inactive)")
+            assert not list(handed_over.iterdir())
+        paths = [handed_over / f"spark.kubernetes.{role}.podTemplateFile" for role in ("driver", "executor")]
+        deadline = time.monotonic() + 60
+        while not all(path.exists() for path in paths):
+            assert time.monotonic() < deadline, (tmp_path / "operator.log").read_text()[-4000:]
+            time.sleep(0.2)
+        driver, executor = (yaml.safe_load(path.read_text())["spec"] for path in paths)
+        remove(installation, KUBEFLOW, "run")
+    assert driver["nodeSelector"] == executor["nodeSelector"] == OF_FLAVOR
+    assert driver["tolerations"] == executor["tolerations"] == [TOLERATION]
+    assert group_labels(executor["affinity"]) == [node_label(SHOP, "sales")]
 
 
 def test_who_may_not_read_workloads_learns_how_to_see_the_reason(installation: Installation, tmp_path: Path) -> None:
