@@ -86,8 +86,8 @@ def node_to_lose() -> str:
 
 
 def _is_of_an_operator(labels: dict[str, str]) -> bool:
-    is_agent = labels.get("app.kubernetes.io/component") == "agent"
-    return labels.get("app.kubernetes.io/name") in OPERATORS and not is_agent
+    is_on_each_node = labels.get("app.kubernetes.io/component") in ("agent", "holder")
+    return labels.get("app.kubernetes.io/name") in OPERATORS and not is_on_each_node
 
 
 def wait_until_unstable() -> None:
