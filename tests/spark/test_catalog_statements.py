@@ -185,10 +185,12 @@ def test_partitions(session: SparkSession, tables: ClusterTables) -> None:
     assert values(session, f"SELECT snapshot_id FROM {table}.snapshots") == snapshots
 
 
+TO_IS_NULL = "org.apache.spark.sql.catalyst.optimizer.NullPropagation"
 CONDITIONS = [
     "year(dt) = 2025", "dt < DATE '2025-06-01'", "dt BETWEEN DATE '2025-01-01' AND DATE '2025-12-31'",
     "NOT (dt = DATE '2026-01-01')", "dt <> DATE '2026-01-01' OR p LIKE 'a%'", "upper(p) = 'B'", "dt IS NOT NULL",
-    "p IN ('a', 'b') AND dt > DATE '2024-06-01'", "month(dt) = 13",
+    "p IN ('a', 'b') AND dt > DATE '2024-06-01'", "month(dt) = 13", "p = 'a' AND p = 'b'", "p = ''",
+    "p IS NOT DISTINCT FROM ''",
 ]  # fmt: skip
 
 
@@ -200,7 +202,8 @@ def test_deletes_of_partitions_by_any_condition(session: SparkSession, tables: C
         "(4, DATE '2026-01-01', NULL), (5, NULL, 'b'), (6, DATE '2026-01-01', 'a')"  # fmt: skip
     with duckdb.connect() as database:
         database.execute(f"CREATE TABLE cond ({columns})")
-        for condition in CONDITIONS:
+        for condition, excluded in [*((one, "") for one in CONDITIONS), ("p IS NOT DISTINCT FROM NULL", TO_IS_NULL)]:
+            session.conf.set("spark.sql.optimizer.excludedRules", excluded)
             session.sql(f"INSERT OVERWRITE {table} {rows}")
             session.sql(f"DELETE FROM {table} WHERE {condition}")
             database.execute(f"DELETE FROM cond; INSERT INTO cond {rows}; DELETE FROM cond WHERE {condition}")

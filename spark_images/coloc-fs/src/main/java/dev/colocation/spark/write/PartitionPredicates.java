@@ -72,8 +72,9 @@ public final class PartitionPredicates {
       return Optional.of(List.of(value(column.get(), "0.0"), value(column.get(), "-0.0")));
     }
     String text = PartitionText.of(literal.value(), literal.dataType());
-    // Nothing is equal to NULL, which empty text is in partitions.
-    return Optional.of(text == null && !nullIsEqual ? List.of() : List.of(value(column.get(), text)));
+    // An empty text is NULL in partitions, so none is equal to it.
+    boolean isNone = text == null && !(nullIsEqual && literal.value() == null);
+    return Optional.of(isNone ? List.of() : List.of(value(column.get(), text)));
   }
 
   /** 0.0 and -0.0 are equal, but two partitions. */
