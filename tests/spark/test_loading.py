@@ -149,13 +149,24 @@ def test_misfits_are_refused_before_anything_is_written(
     assert stored_files(agents) == before
 
 
-def test_null_where_none_is_allowed_is_refused(spark: SparkSession, catalog: FakeCatalog) -> None:
+@pytest.mark.parametrize(
+    ("partitioned_by", "nothing"),
+    [
+        pytest.param((), "NULL", id="in-files"),
+        pytest.param(("v",), "NULL", id="partition"),
+        pytest.param(("v",), "''", id="empty-partition"),
+    ],
+)
+def test_null_where_none_is_allowed_is_refused(
+    spark: SparkSession, catalog: FakeCatalog, partitioned_by: tuple[str, ...], nothing: str
+) -> None:
     """``nullable: false`` holds for the rows, whatever the DataFrame's schema is; the old snapshot stays."""
-    columns = (Column(name="k", type="bigint"), Column(name="v", type="int", nullable=False))
-    catalog.add_table(
-        "strict", ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",)), str(uuid.uuid4())
+    columns = (Column(name="k", type="bigint"), Column(name="v", type="string", nullable=False))
+    spec = ColocatedTableSpec(
+        colocate_with="sales", columns=columns, bucketed_by=("k",), partitioned_by=partitioned_by
     )
-    rows = spark.range(9).selectExpr("id AS k", "IF(id = 4, NULL, 1) AS v")
+    catalog.add_table("strict", spec, str(uuid.uuid4()))
+    rows = spark.range(9).selectExpr("id AS k", f"IF(id = 4, {nothing}, 'x') AS v")
     with pytest.raises(SparkRuntimeException, match=r"^SchemaMismatch: column v holds NULL") as refused:
         load(rows, "strict", catalog=catalog)
     assert refused.value.getCondition() == "SchemaMismatch" and "\n" not in str(refused.value)

@@ -116,7 +116,6 @@ final class FileChanges {
       SortedMap<String, Long> after = manifests.files(commit);
       without(before, after).keySet().forEach(path -> removedBy.put(path, commit));
       without(after, before).keySet().forEach(path -> addedBy.put(path, commit));
-      layoutsMayDiffer |= !before.isEmpty() && !after.keySet().stream().anyMatch(before::containsKey);
       before = after;
     }
     for (Map.Entry<String, Long> file : removed.entrySet()) {

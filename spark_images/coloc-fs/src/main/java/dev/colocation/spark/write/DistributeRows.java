@@ -157,7 +157,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return WriteOptions.of(new CaseInsensitiveStringMap(CollectionConverters.asJava(options)));
   }
 
-  /** A repeated overwrite replaces nothing. */
+  /** A repeated overwrite replaces nothing. The rows of REPLACE TABLE … AS are an overwrite, too. */
   private static LogicalPlan ofOverwrite(Query query) {
     if (!wasCommitted(query)) {
       StaleReads.refuse(query.plan(), query.table().target());
@@ -167,16 +167,11 @@ public final class DistributeRows extends Rule<LogicalPlan> {
 
   /**
    * A repeated append is not computed again: it gets no rows, and so commits nothing. A statement that replaces files has asked
-   * for its key before it made the query. The rows of a table that is being replaced are appended to the new one.
+   * for its key before it made the query.
    */
   private static LogicalPlan ofAppend(Query query) {
-    if (query.options().replacement().isEmpty() && wasCommitted(query)) {
-      return LocalRelation$.MODULE$.apply(query.plan().output());
-    }
-    if (query.table().target().staging().isPresent()) {
-      StaleReads.refuse(query.plan(), query.table().target());
-    }
-    return query.plan();
+    boolean isRepeated = query.options().replacement().isEmpty() && wasCommitted(query);
+    return isRepeated ? LocalRelation$.MODULE$.apply(query.plan().output()) : query.plan();
   }
 
   private static boolean wasCommitted(Query query) {

@@ -80,8 +80,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
         fields.bucketKeys().stream().map(FileWriterTask::reference).toList(), plan.destination().ofTable());
     keyOf = projection(Stream.concat(Stream.of(bucket), fields.partitions().stream().map(FileWriterTask::reference)));
     dataOf = projection(fields.inFiles().stream().map(FileWriterTask::reference));
-    required = Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
-        .filter(field -> !field.nullable()).toList();
+    required = fields.inFiles().stream().filter(field -> !field.nullable()).toList();
     padded = plan.isCompaction() ? List.of() : Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
         .filter(field -> field.padded() > 0).toList();
     lengthsOf = projection(padded.stream().map(field -> new Length(reference(field))));
