@@ -1,5 +1,6 @@
-"""What Spark's SQL tab knows of the queries that ran: the last 1,000."""
+"""Statements that run after others, and what Spark's SQL tab knows of the last 1,000 that ran."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,3 +12,14 @@ def executions(session: SparkSession) -> dict[int, Any]:
     found = session._jsparkSession.sharedState().statusStore().executionsList()
     listed = [found.apply(place) for place in range(found.size())]
     return {one.executionId(): one for one in sorted(listed, key=lambda one: one.executionId())}
+
+
+def run_after(session: SparkSession, statement: str, *others: Callable[[], object]) -> None:
+    """Run a statement, with these commits between its analysis and its run."""
+    state, java = session._jsparkSession.sessionState(), session.sparkContext._jvm
+    skip = java.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    execution = state.executePlan(state.sqlParser().parsePlan(statement), skip)
+    execution.analyzed()
+    for other in others:
+        other()
+    execution.executedPlan().executeCollect()

@@ -1,6 +1,7 @@
 """The rows that commits changed, by option ``readChangeFeed`` of every Spark: files are replaced, rows are compared."""
 
 from collections import Counter
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -79,6 +80,8 @@ def test_rows_of_updates_are_pairs(session: SparkSession, table: str) -> None:
     ]  # fmt: skip
     session.sql(f"DELETE FROM {table} WHERE v IN ('x', 'n')")
     assert shown(feed(session, table, 4)) == [(4, "delete", 1, "x"), (4, "delete", 9, "n")]
+    each = [shown(feed(session, table, version, endingVersion=version)) for version in (2, 3, 4)]
+    assert shown(feed(session, table, 2)) == list(chain(*each)), "a range has the changes of its commits"
     counts = session.sql(
         f"SELECT operation, rows_inserted, rows_updated, rows_deleted FROM {table}.snapshots ORDER BY snapshot_id"
     )

@@ -16,7 +16,7 @@ from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP, NODES
 from tests.spark.judging_operator import judged_tables
-from tests.spark.loopback import LoopbackAgents
+from tests.spark.loopback import LoopbackAgents, on_nth_upload
 
 pytestmark = pytest.mark.spark
 
@@ -134,6 +134,34 @@ def test_a_replace_that_fails_changes_nothing(
                 agents.start_again(node)
     assert tables.get(filled)["spec"] == before
     assert is_as_it_was(session, tables, filled)
+    session.sql(f"DROP TABLE {IN}.{filled}")
+
+
+@pytest.mark.parametrize("when", ["while rows are written", "while the operator judges"])
+def test_a_definition_of_others_is_not_replaced(
+    session: SparkSession, tables: ClusterTables, filled: str, agents: LoopbackAgents, meanwhile: Meanwhile, when: str
+) -> None:
+    """The new rows were written for the definition of before. The others' column stays, and so do the table's rows."""
+
+    def add_column() -> None:
+        columns = [*tables.get(filled)["spec"]["columns"], {"name": "theirs", "type": "int"}]
+        tables.change_spec("ct", filled, columns=columns)
+
+    def is_judged() -> str:
+        add_column()
+        return ""
+
+    if when == "while rows are written":
+        on_nth_upload(agents, 1, add_column)
+    else:
+        meanwhile.columns, meanwhile.happens = {"k", "note"}, is_judged
+    try:
+        with pytest.raises(Exception, match="was changed by someone else meanwhile; nothing was replaced, start again"):
+            session.sql(f"REPLACE TABLE {IN}.{filled} AS SELECT k, 'text' AS note FROM {IN}.{filled}")
+    finally:
+        agents.on_access, meanwhile.happens = (lambda access: None), (lambda: "")
+    assert [column["name"] for column in tables.get(filled)["spec"]["columns"]][2:] == ["theirs"]
+    assert rows(session, filled, "k, w") == [(1, 10), (2, 20), (3, 30)]
     session.sql(f"DROP TABLE {IN}.{filled}")
 
 

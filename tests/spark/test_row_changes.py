@@ -1,7 +1,7 @@
 """UPDATE, DELETE and MERGE of single rows; after each statement the table holds what DuckDB's does."""
 
-from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from colocation.spark import compact, explain, explain_json
 from tests.spark.cluster_tables import CATALOG, make_table
+from tests.spark.executions import run_after
 
 pytestmark = pytest.mark.spark
 
@@ -144,6 +145,48 @@ def test_forms_of_merge(session: SparkSession) -> None:
     assert pairs(session, table) == [(1, 1), (3, 1), (7, 5)]
 
 
+def test_a_row_that_matches_twice(session: SparkSession) -> None:
+    """In any task: rows of one file are joined in several where the condition is not on the key."""
+    table = made(session, "matched", ", ".join(f"(1, {value})" for value in range(8)))
+    session.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    for twice in range(8):
+        source = f"(SELECT id AS v FROM range(8) UNION ALL SELECT {twice}L)"
+        with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
+            session.sql(f"MERGE INTO {table} t USING {source} s ON t.v = s.v WHEN MATCHED THEN UPDATE SET v = 9")
+    assert pairs(session, table) == [(1, value) for value in range(8)]
+
+
+def test_a_condition_of_the_sources_partition(session: SparkSession) -> None:
+    """It chooses rows of the source, whose column has the name of the target's."""
+    target, source = (
+        make_table(session, f"{IN}.{name}", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")
+        for name in ("parted", "of_parted")
+    )
+    session.sql(f"INSERT INTO {target} VALUES (1, 1, 0), (2, 2, 1)")
+    session.sql(f"INSERT INTO {source} VALUES (1, 10, 1), (2, 20, 0)")
+    for other in (source, f"(SELECT * FROM {source} LIMIT 9)"):
+        session.sql(f"MERGE INTO {target} t USING {other} s ON t.k = s.k AND s.p = 1 "
+                    "WHEN MATCHED THEN UPDATE SET v = s.v + t.v")  # fmt: skip
+    assert pairs(session, target) == [(1, 21), (2, 2)]
+
+
+def test_a_condition_that_chooses_other_rows_when_they_are_written(session: SparkSession, tmp_path: Path) -> None:
+    """As many rows of the table as before, but others of each bucket: nothing is committed."""
+    table = made(session, "unsure", "(1, 0), (1, 1), (2, 0), (2, 1)")
+
+    def goes(key: int, value: int) -> bool:
+        seen = tmp_path / f"{key}-{value}"
+        if seen.exists():
+            return key == 1
+        seen.touch()
+        return value == 0
+
+    session.udf.register("goes", goes, "boolean")
+    with pytest.raises(SparkRuntimeException, match=r"1 rows should stay in bucket \d .*; nothing was changed"):
+        session.sql(f"DELETE FROM {table} WHERE goes(k, v)")
+    assert pairs(session, table) == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
 FREE = "; ".join(f"rows that {what}: shuffles: 0, sorts: 0" for what in ("change", "stay", "are inserted"))
 
 
@@ -204,6 +247,7 @@ def test_verdicts_of_changes_in_place(session: SparkSession) -> None:
 def test_verdicts_of_sources_elsewhere(session: SparkSession) -> None:
     """The source is shuffled, the target is not; the reason is the one of a join."""
     table = made(session, "judged_away", "(1, 1), (2, 2)")
+    session.udf.register("own", lambda value: value, "bigint")
     other = made(session, "judging_away", "(2, 1), (3, 2)")
     merge = f"MERGE INTO {table} t USING"
     for source, shuffles, reason in [
@@ -217,6 +261,8 @@ def test_verdicts_of_sources_elsewhere(session: SparkSession) -> None:
         (f"(SELECT k, CAST(rand(3) AS BIGINT) AS v FROM {other})", 0,
          "The src data has been redistributed: the source may have other rows when it is read again (rand(3)); "
          "the source is sorted, once"),
+        (f"(SELECT k, own(v) AS v FROM {other})", 1,
+         f"The src data has been redistributed: the source may have other rows when it is read again (own(v)){ONCE}"),
     ]:  # fmt: skip
         found = reasons(session, f"{merge} {source} s {UPSERT}")
         (shuffled, _, why) = found.pop("source")
@@ -334,29 +380,18 @@ def test_a_statement_that_changes_nothing_has_its_key(session: SparkSession) -> 
     assert sorted(tuple(row) for row in session.table(table).collect()) == [(1, 1, 1), (2, 2, 2)]
 
 
-def run_after(session: SparkSession, statement: str, *others: Callable[[], object]) -> None:
-    """Run a statement, with these commits between its analysis and its run."""
-    state, java = session._jsparkSession.sessionState(), session.sparkContext._jvm
-    skip = java.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    execution = state.executePlan(state.sqlParser().parsePlan(statement), skip)
-    execution.analyzed()
-    for other in others:
-        other()
-    execution.executedPlan().executeCollect()
-
-
 def test_a_source_that_is_the_target_is_read_as_a_whole(session: SparkSession) -> None:
     """A commit of another key changes what the statement would do, if its source is the target."""
     table, other = made(session, "itself", "(1, 1), (2, 2)"), made(session, "another", "(1, 1), (2, 2)")
     merge = "MERGE INTO {} t USING (SELECT k, max(v) OVER () AS v FROM {}) s ON t.k = s.k AND t.k = 1 "
     update = "WHEN MATCHED THEN UPDATE SET v = s.v"
-    insert = f"INSERT INTO {table} VALUES (7, 70)"
-    run_after(session, merge.format(table, other) + update, lambda: session.sql(insert))
+    insert = f"INSERT INTO {table} VALUES ({{}}, 70)"  # each key is in a bucket of its own
+    run_after(session, merge.format(table, other) + update, lambda: session.sql(insert.format(7)))
     assert pairs(session, table) == [(1, 2), (2, 2), (7, 70)]
     with pytest.raises(SparkRuntimeException, match="LoadConflict"):
-        run_after(session, merge.format(table, table) + update, lambda: session.sql(insert))
+        run_after(session, merge.format(table, table) + update, lambda: session.sql(insert.format(12)))
     session.sql(merge.format(table, table) + update)
-    assert pairs(session, table) == [(1, 70), (2, 2), (7, 70), (7, 70)]
+    assert pairs(session, table) == [(1, 70), (2, 2), (7, 70), (12, 70)]
 
 
 def test_a_compaction_of_what_a_statement_read(session: SparkSession) -> None:

@@ -35,6 +35,8 @@ class Reader:
         self.checkpoint = folder / "at"
         self.batches: list[list[Any]] = []
         self.progress: list[int] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Runs with each micro-batch."""
 
     def stream(self, **options: Any) -> DataFrame:
         return self.session.readStream.options(**options).table(self.table)
@@ -48,6 +50,7 @@ class Reader:
         def collect(rows: DataFrame, _: int) -> None:
             found = [tuple(row) if len(row) > 1 else row[0] for row in rows.collect()]
             self.batches += [found] if found else []
+            self.meanwhile()
 
         writer = query(self.stream(**options)).writeStream.foreachBatch(collect)
         running = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
@@ -98,6 +101,15 @@ def test_limits(whole: bool, reader: Reader) -> None:
     append(reader, *range(30, 40))
     assert reader.read(maxBytesPerTrigger="1") == list(range(30, 40))
     assert len(reader.batches) > 3
+
+
+def test_a_run_ends_with_the_rows_that_were_there(reader: Reader) -> None:
+    """What is committed while it reads belongs to the next run."""
+    append(reader, 1)
+    later = iter([2])
+    reader.meanwhile = lambda: [append(reader, key) for key in later]
+    assert reader.read() == [1]
+    assert reader.read() == [2]
 
 
 def test_where_a_stream_begins(reader: Reader, session: SparkSession, tmp_path: Path) -> None:
@@ -212,6 +224,22 @@ def test_a_micro_batch_that_is_run_again(reader: Reader) -> None:
     kill_after(3, "offsets")
     append(reader, 7)
     assert reader.read() == [6, 7]
+
+
+def test_a_table_that_took_the_name_has_its_own_rows(reader: Reader, session: SparkSession) -> None:
+    """They are not the stream's, neither after a micro-batch nor in one that is run again."""
+    append(reader, 1)
+    assert reader.read() == [1]
+    session.sql(f"DROP TABLE {reader.table}")
+    make_table(session, reader.table, "k BIGINT, p INT", "PARTITIONED BY (p)")
+    append(reader, 2)
+    error = "it is another table, or was dropped and recreated. Begin with a new checkpoint"
+    with pytest.raises(StreamingQueryException, match=error):
+        reader.read()
+    for done in (reader.checkpoint / "commits").iterdir():
+        done.unlink()
+    with pytest.raises(StreamingQueryException, match=error):
+        reader.read()
 
 
 def test_a_stream_joins_its_group_without_a_shuffle(reader: Reader, session: SparkSession, tmp_path: Path) -> None:

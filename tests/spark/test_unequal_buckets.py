@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import explain_json
 from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
+from tests.spark.executions import run_after
 from tests.spark.loopback import LoopbackAgents, on_nth_upload
 from tests.spark.sorted_tables import ADAPTIVE, MERGED, restored
 from tests.spark.sql_clients import client_conf
@@ -320,7 +321,7 @@ def test_an_empty_table(facts: SparkSession, tables: ClusterTables) -> None:
 
 
 def test_rows_that_were_analyzed_before(facts: SparkSession, tables: ClusterTables) -> None:
-    """A DataFrame that was made before writes by the new number."""
+    """A DataFrame that was made before writes by the new number; a plan that was made by the old one is refused."""
     name = make(facts, "race", 6)
     facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six")
     other = tables.configure(facts.newSession())
@@ -328,6 +329,9 @@ def test_rows_that_were_analyzed_before(facts: SparkSession, tables: ClusterTabl
     rebucket(other, "race", 12)
     writer.append()
     assert re.search("INTO 12 BUCKETS", facts.sql(f"SHOW CREATE TABLE {name}").collect()[0][0])
+    insert = f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six"
+    with pytest.raises(SparkRuntimeException, match="had 12 buckets when the statement was analyzed, now it has 24"):
+        run_after(facts, insert, lambda: rebucket(other, "race", 24))
     assert facts.table(name).count() == 2 * facts.table("plain_six").count()
 
 

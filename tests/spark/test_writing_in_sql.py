@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from colocation.spark import drop_partitions, explain_json
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP
-from tests.spark.executions import executions
+from tests.spark.executions import executions, run_after
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -147,6 +147,9 @@ def test_one_query_twice_into_a_table(session: SparkSession) -> None:
     ):
         session.sql(statement)
     assert pairs(session, table) == written
+    other = make_table(session, f"{IN}.not_twice")
+    session.sql(f"FROM range(1) INSERT INTO {table} SELECT id, 2 INSERT INTO {other} SELECT id, 2")
+    assert (pairs(session, table)[1], pairs(session, other)) == ((0, 2), [(0, 2)])
 
 
 def test_a_repeated_replacement(session: SparkSession, tables: ClusterTables) -> None:
@@ -369,6 +372,30 @@ def test_rows_that_were_committed_since_a_query_was_analyzed_are_not_lost(
     assert pairs(session, table) == [(1, 2), (2, 3)]
 
 
+def test_rows_that_were_committed_between_analysis_and_run_are_not_lost(session: SparkSession) -> None:
+    """An overwrite replaces the rows that its query has read, whether by its own table or not."""
+    table, other = make_table(session, f"{IN}.overtaken"), make_table(session, f"{IN}.overtaking")
+    session.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    for source, key in ((table, 2), (other, 3)):
+        with pytest.raises(SparkRuntimeException, match=r"LoadConflict: .* was overtaken: it began on snapshot"):
+            run_after(session, f"INSERT OVERWRITE {table} SELECT k, v + 1 FROM {source}",
+                      lambda added=key: session.sql(f"INSERT INTO {table} VALUES ({added}, {added})"))  # fmt: skip
+    assert pairs(session, table) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_table_that_took_the_name_after_the_analysis(session: SparkSession) -> None:
+    """It gets none of the rows."""
+    table = make_table(session, f"{IN}.renewed")
+
+    def renew() -> None:
+        session.sql(f"DROP TABLE {table}")
+        make_table(session, table)
+
+    with pytest.raises(SparkRuntimeException, match="was dropped and recreated meanwhile; start again"):
+        run_after(session, f"INSERT INTO {table} VALUES (1, 1)", renew)
+    assert pairs(session, table) == []
+
+
 def test_rows_that_were_committed_since_a_query_was_analyzed_and_cached_are_not_lost(
     session: SparkSession, tables: ClusterTables
 ) -> None:
@@ -430,6 +457,18 @@ def test_a_sessions_idea_of_timestamps_changes_no_table(session: SparkSession, t
     assert session.sql(f"SELECT count(DISTINCT partition) FROM {table}.partitions").first()[0] == 1
     session.conf.unset("spark.sql.timestampType")
     session.sql(f"DROP TABLE {table}")
+
+
+def test_a_sessions_settings_of_parquet_change_no_file(
+    session: SparkSession, tables: ClusterTables, agents: LoopbackAgents
+) -> None:
+    """Decimals are integers, times are microseconds."""
+    table = make_table(session, f"{IN}.alike", "k BIGINT, d DECIMAL(9,1), t TIMESTAMP")
+    session.conf.set("spark.sql.parquet.writeLegacyFormat", "true")
+    session.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    session.sql(f"INSERT INTO {table} VALUES (1, 0.5, TIMESTAMP '2026-01-01 09:00:00')")
+    schema = pq.read_metadata(data_files(agents, "alike")[0]).schema
+    assert [schema.column(place).physical_type for place in range(3)] == ["INT64", "INT32", "INT64"]
 
 
 def quoted(name: str) -> str:

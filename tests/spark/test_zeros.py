@@ -82,3 +82,15 @@ def test_conditions(session: SparkSession, kind: str, vectorized: str) -> None:
             done = session.sql(text).collect()[0].asDict()
             changed = [done.get(f"num_{what}_rows", 0) for what in ("updated", "inserted", "deleted")]
             assert changed == ([0, 0, ALIKE] if text.startswith("DELETE") else [ALIKE, 0, 0]), (text, done)
+
+
+@pytest.mark.usefixtures("groups")
+def test_an_update_changes_a_sign(session: SparkSession) -> None:
+    """Equal zeros are two values, also in columns that decide where a row is stored."""
+    table = f"{IN}.signs"
+    session.sql(f"CREATE TABLE {table} (k DOUBLE, p DOUBLE, s DOUBLE) PARTITIONED BY (p) CLUSTERED BY (k) "
+                "SORTED BY (k, s) INTO 6 BUCKETS TBLPROPERTIES ('colocate_with'='double')")  # fmt: skip
+    session.sql(f"INSERT INTO {table} VALUES (0.0D, 0.0D, 0.0D)")
+    for column in ("k", "p", "s"):
+        session.sql(f"UPDATE {table} SET {column} = CAST('-0.0' AS DOUBLE)")
+        assert session.sql(f"SELECT CAST({column} AS STRING) FROM {table}").collect()[0][0] == "-0.0"
