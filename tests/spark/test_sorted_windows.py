@@ -104,6 +104,11 @@ def test_windows_up_to_the_current_row(session: SparkSession, statement: str) ->
                  "lag(day, 2) OVER w AS c, lead(real, 200, 7) OVER w AS d, row_number() OVER w AS r, "
                  "sum(n) OVER (PARTITION BY k ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) "
                  "AS s FROM single WINDOW w AS (PARTITION BY k ORDER BY n)", id="rows behind"),
+    pytest.param("SELECT k, n, word, ntile(3) OVER w AS a, ntile(200) OVER w AS b, percent_rank() OVER w AS c, "
+                 "percent_rank() OVER w AS d, lead(word) OVER w AS e, lag(n) OVER w AS f, "
+                 "row_number() OVER w AS g FROM single WINDOW w AS (PARTITION BY k ORDER BY day, n)",
+                 id="ranks of a size"),
+    pytest.param("SELECT k, day, percent_rank() OVER (PARTITION BY k ORDER BY day) AS r FROM single", id="equal ranks"),
     pytest.param("SELECT k, count(*) AS c, sum(s) AS s, max(l) AS l FROM (SELECT k, sum(n) OVER (PARTITION BY k) AS s, "
                  "lead(n) OVER (PARTITION BY k ORDER BY n) AS l FROM single) GROUP BY k", id="grouped"),
     pytest.param("SELECT a.k, a.n, a.s, b.n AS o FROM (SELECT k, n, sum(n) OVER (PARTITION BY k) AS s FROM single) a "
@@ -151,7 +156,8 @@ FUNCTIONS = (
 )  # fmt: skip
 OFFSETS = ("lag({}) OVER ({})", "lag({0}, 2, {0}) OVER ({1})", "lead({}) OVER ({})", "lead({}, 3) OVER ({})",
            "lead({0}, -4, {0}) OVER ({1})", "lag({}, 0) OVER ({})", "lag({}, 90) OVER ({})")  # fmt: skip
-RANKS = ("row_number() OVER ({1})", "rank() OVER ({1})", "dense_rank() OVER ({1})", "ntile(3) OVER ({1})")
+RANKS = ("row_number() OVER ({1})", "rank() OVER ({1})", "dense_rank() OVER ({1})", "ntile(3) OVER ({1})",
+         "percent_rank() OVER ({1})", "cume_dist() OVER ({1})")
 FRAMES = ("", " ROWS UNBOUNDED PRECEDING", " RANGE UNBOUNDED PRECEDING", " ROWS 2 PRECEDING",
           " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
           " RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING")  # fmt: skip
@@ -219,8 +225,8 @@ def test_rows_in_the_files_order_need_no_sort(session: SparkSession) -> None:
     pytest.param("SELECT k, n, lag(array(n)) OVER (PARTITION BY k ORDER BY n) AS l FROM single", id="an array before"),
     pytest.param("SELECT k, n, sum(n) OVER (PARTITION BY k ORDER BY n) AS r, lead(n) OVER (PARTITION BY k "
                  "ORDER BY n) AS l FROM single", id="equal order and rows behind"),
-    pytest.param("SELECT k, n, ntile(3) OVER (PARTITION BY k ORDER BY n) AS t FROM single", id="known by the size"),
-    pytest.param("SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY n) AS r, ntile(2) OVER (PARTITION BY k "
+    pytest.param("SELECT k, n, cume_dist() OVER (PARTITION BY k ORDER BY n) AS t FROM single", id="known by the size"),
+    pytest.param("SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY n) AS r, cume_dist() OVER (PARTITION BY k "
                  "ORDER BY n) AS l FROM single", id="one of two"),
     pytest.param("SELECT n, row_number() OVER (PARTITION BY real ORDER BY n) AS r FROM single", id="fractions"),
     pytest.param("SELECT n, row_number() OVER (PARTITION BY k, w ORDER BY n) AS r FROM (SELECT *, "

@@ -21,7 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's window as part of its stage's generated code. Of functions that run from a partition's first row to the current one ({@code
  * row_number}, {@code rank}, sums of {@code ROWS UNBOUNDED PRECEDING}, {@code lag}) no row is kept ({@link SortedWindowCode}), where
  * Spark's operator collects each partition's rows before it computes the first value. Those of a whole partition, those of rows of equal
- * order, and {@code lead} keep rows as long as they wait for their values ({@link WaitingWindowCode}). Without generated code, Spark's
+ * order, {@code ntile} and {@code lead} keep rows as long as they wait for their values ({@link WaitingWindowCode}). Without generated code, Spark's
  * operator runs.
  */
 public final class SortedWindowExec extends GroupExec<WindowExec> {

@@ -3,19 +3,25 @@ package dev.colocation.spark.plan;
 import dev.colocation.spark.plan.WindowValue.Aggregated;
 import dev.colocation.spark.plan.WindowValue.Known;
 import dev.colocation.spark.plan.WindowValue.Neighbour;
+import dev.colocation.spark.plan.WindowValue.RankOfSize;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SizeBasedWindowFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.NoOp$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
+import org.apache.spark.sql.catalyst.expressions.codegen.FalseLiteral$;
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection$;
 import org.apache.spark.sql.catalyst.expressions.codegen.JavaCode$;
 import org.apache.spark.sql.execution.CodegenSupport;
+import org.apache.spark.sql.types.DataTypes;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -39,6 +45,10 @@ final class WaitingWindowCode extends SortedWindowCode {
   private final Map<WindowValue, ExprCode> results = new IdentityHashMap<>();
   private final Map<WindowValue, String> behind = new IdentityHashMap<>();
 
+  /** The buffers of each rank that needs the size of the partition, and that size. */
+  private final Map<WindowValue, List<ExprCode>> ranks = new IdentityHashMap<>();
+  private final ExprCode size;
+
   private String give;
 
   WaitingWindowCode(SortedWindowExec operator, List<WindowValue> values, CodegenContext context) {
@@ -54,8 +64,12 @@ final class WaitingWindowCode extends SortedWindowCode {
         results.put(value, value(one.function().evaluateExpression().dataType(), "groupResult"));
       } else if (value instanceof Neighbour && value.known() != Known.AT_ROW) {
         behind.put(value, field(ITERATOR, "rowsBehind"));
+      } else if (value instanceof RankOfSize rank) {
+        ranks.put(value, each(rank.function().initialValues(), initial -> value(initial.dataType(), "rankBuffer")));
       }
     }
+    size = new ExprCode(block(""), FalseLiteral$.MODULE$,
+        JavaCode$.MODULE$.global(field(CodeGenerator.JAVA_INT(), "partitionSize"), DataTypes.IntegerType));
   }
 
   private String collection(String name, String made) {
@@ -155,6 +169,8 @@ final class WaitingWindowCode extends SortedWindowCode {
       } else if (behind.containsKey(value)) {
         begun.append(code("%1$s = %2$s.generateIterator(Math.min(%3$d, %2$s.length()));\n",
             behind.get(value), ready, ((Neighbour) value).rows()));
+      } else if (value instanceof RankOfSize rank) {
+        begun.append(changed(rank, ofRank(rank, rank.function().initialValues(), List.of())));
       }
     }
     return function("endGroup", code("""
@@ -164,9 +180,40 @@ final class WaitingWindowCode extends SortedWindowCode {
         %4$s = %5$s;
         %5$s = full;
         %6$s = %5$s.generateIterator();
-        %7$s
+        %7$s = %5$s.length();
+        %8$s
         %1$s(false);
-        """, give, computed, COLLECTION, waiting, ready, rows, begun)) + "();";
+        """, give, computed, COLLECTION, waiting, ready, rows, size.value(), begun)) + "();";
+  }
+
+  /** Expressions of a rank's buffers, the size of the partition, and a row. */
+  private Seq<ExprCode> ofRank(RankOfSize rank, Seq<Expression> expressions, List<ExprCode> row) {
+    List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(rank.function().aggBufferAttributes()));
+    columns.add(((SizeBasedWindowFunction) rank.function()).n());
+    columns.addAll(CollectionConverters.asJava(plain.child().output()));
+    List<ExprCode> known = new ArrayList<>(ranks.get(rank));
+    known.add(size);
+    known.addAll(row);
+    context.INPUT_ROW_$eq(null);
+    context.currentVars_$eq(sequence(known));
+    return sequence(each(bound(expressions, sequence(columns)), expression -> expression.genCode(context)));
+  }
+
+  private String changed(RankOfSize rank, Seq<ExprCode> buffers) {
+    return operator.evaluateVariables(buffers) + "\n" + assignments(ranks.get(rank), buffers);
+  }
+
+  /** Ranks a row that is given out. Buffers that Spark does not change have no code of their own. */
+  private ExprCode ranked(RankOfSize rank, List<ExprCode> row) {
+    List<Expression> updates = new ArrayList<>(CollectionConverters.asJava(rank.function().updateExpressions()));
+    for (int place = 0; place < updates.size(); place++) {
+      if (updates.get(place) == NoOp$.MODULE$) {
+        updates.set(place, rank.function().aggBufferAttributes().apply(place));
+      }
+    }
+    String changed = changed(rank, ofRank(rank, sequence(updates), row));
+    ExprCode result = ofRank(rank, sequence(List.of(rank.function().evaluateExpression())), row).apply(0);
+    return new ExprCode(block(changed + result.code()), result.isNull(), result.value());
   }
 
   /** A function that gives out rows, all of them or until the operator above stops. */
@@ -177,6 +224,7 @@ final class WaitingWindowCode extends SortedWindowCode {
     List<ExprCode> columns = kept().stream().map(column -> column.genCode(context)).toList();
     int below = plain.child().output().size();
     List<ExprCode> output = new ArrayList<>(columns.subList(0, below));
+    String ranked = ranks.isEmpty() ? "" : evaluated(output);
     List<ExprCode> own = new ArrayList<>();
     int atRow = below;
     int atEnd = below + (int) values.stream().filter(value -> value.known() == Known.AT_ROW).count();
@@ -185,6 +233,10 @@ final class WaitingWindowCode extends SortedWindowCode {
         own.add(columns.get(atRow++));
       } else if (results.containsKey(value)) {
         own.add(results.get(value));
+      } else if (value instanceof RankOfSize rank) {
+        own.add(ranked(rank, output));
+        context.INPUT_ROW_$eq(row);
+        context.currentVars_$eq(null);
       } else {
         own.add(behind(value, kept().get(atEnd), columns.get(atEnd + 1)));
         atEnd += 2;
@@ -192,7 +244,7 @@ final class WaitingWindowCode extends SortedWindowCode {
     }
     output.addAll(own);
     context.INPUT_ROW_$eq(null);
-    String evaluated = evaluated(output);
+    String evaluated = ranked + evaluated(output);
     String body = code("""
         private void %1$s(boolean all) throws java.io.IOException {
           while (%2$s != null && %2$s.hasNext()) {

@@ -47,6 +47,14 @@ sealed interface WindowValue {
    */
   record Neighbour(Expression input, int rows, Expression otherwise, Known known) implements WindowValue {}
 
+  /** A rank among a number of rows that has to be known first ({@code ntile}): rows are ranked when they are given out. */
+  record RankOfSize(DeclarativeAggregate function) implements WindowValue {
+    @Override
+    public Known known() {
+      return Known.AT_PARTITION_END;
+    }
+  }
+
   /** Rows before the current one whose column is kept at most. */
   int MOST_ROWS_BEFORE = 64;
 
@@ -62,11 +70,13 @@ sealed interface WindowValue {
         || aggregate.filter().isEmpty() && !aggregate.isDistinct();
     Expression function =
         window.windowFunction() instanceof AggregateExpression aggregate ? aggregate.aggregateFunction() : window.windowFunction();
-    boolean isPossible = isWhole && function instanceof DeclarativeAggregate declared && !(function instanceof SizeBasedWindowFunction)
+    boolean isPossible = isWhole && function instanceof DeclarativeAggregate declared
         && CollectionConverters.asJava(declared.aggBufferAttributes()).stream()
             .allMatch(buffer -> GroupCode.isOfFixedSize(buffer.dataType()));
-    return isPossible ? known(window.windowSpec().frameSpecification()).map(known -> new Aggregated((DeclarativeAggregate) function, known))
-        : Optional.empty();
+    Optional<Known> known = isPossible ? known(window.windowSpec().frameSpecification()) : Optional.empty();
+    return function instanceof SizeBasedWindowFunction
+        ? known.filter(Known.AT_ROW::equals).map(frame -> new RankOfSize((DeclarativeAggregate) function))
+        : known.map(frame -> new Aggregated((DeclarativeAggregate) function, frame));
   }
 
   private static Optional<Known> known(WindowFrame frame) {
