@@ -203,6 +203,18 @@ def test_lengths_that_differ(session: SparkSession) -> None:
     assert session.sql(f"SELECT 1 FROM {IN}.literals a JOIN {other} b ON a.k = b.v").count() == 1
 
 
+def give_files(texts: ClusterTables, agents: LoopbackAgents, source: str, target: str) -> None:
+    """Another table's snapshot, whose texts are not padded, becomes the table's."""
+    given, table = texts.get(source), texts.get(target)
+    for root in agents.roots.values():
+        there, wanted = (
+            root / NAMESPACE / table_directory(found["metadata"]["name"], found["metadata"]["uid"])
+            for found in (given, table)
+        )
+        shutil.copytree(there, wanted, dirs_exist_ok=True)
+    texts.change("ct", target, snapshot=given["status"]["snapshot"])
+
+
 def test_rows_of_before(session: SparkSession, texts: ClusterTables, agents: LoopbackAgents) -> None:
     """Files that an earlier release wrote: values are shown padded; joins shuffle until all rows are written again."""
     layout = f"CLUSTERED BY (k) {BUCKETS}"
@@ -210,14 +222,7 @@ def test_rows_of_before(session: SparkSession, texts: ClusterTables, agents: Loo
     session.sql(f"INSERT INTO {IN}.unpadded VALUES ('a', 'x', 'longer'), ('b  ', 'yyy', 'longer')")
     table = f"{IN}.before"
     session.sql(f"CREATE TABLE {table} (k CHAR(5), c CHAR(2), v VARCHAR(2)) {layout}")
-    unpadded, before = texts.get("unpadded"), texts.get("before")
-    for root in agents.roots.values():
-        there, wanted = (
-            root / NAMESPACE / table_directory(found["metadata"]["name"], found["metadata"]["uid"])
-            for found in (unpadded, before)
-        )
-        shutil.copytree(there, wanted, dirs_exist_ok=True)
-    texts.change("ct", "before", snapshot=unpadded["status"]["snapshot"])
+    give_files(texts, agents, "unpadded", "before")
     query = f"SELECT 1 FROM {table} w JOIN {IN}.literals b ON w.k = b.k"
 
     def colocated() -> bool:
@@ -236,3 +241,15 @@ def test_rows_of_before(session: SparkSession, texts: ClusterTables, agents: Loo
         session.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
     session.sql(f"INSERT OVERWRITE {table} SELECT k, LEFT(c, 2), 'v' FROM {table}")
     assert colocated()
+
+
+def test_a_compaction_of_rows_of_before(session: SparkSession, texts: ClusterTables, agents: LoopbackAgents) -> None:
+    """It takes them as they are, and they are still shown padded."""
+    session.sql(f"CREATE TABLE {IN}.twice (k VARCHAR(5), c STRING) CLUSTERED BY (k) {BUCKETS}")
+    for _ in range(2):
+        session.sql(f"INSERT INTO {IN}.twice VALUES ('a', 'x')")
+    session.sql(f"CREATE TABLE {IN}.merged (k CHAR(5), c CHAR(2)) CLUSTERED BY (k) {BUCKETS}")
+    give_files(texts, agents, "twice", "merged")
+    [done] = session.sql(f"CALL {CATALOG}.system.compact('{NAMESPACE}.merged')").collect()
+    assert (done["files_before"], done["files_after"]) == (2, 1)
+    assert [tuple(row) for row in session.table(f"{IN}.merged").collect()] == [("a    ", "x ")] * 2
