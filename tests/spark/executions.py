@@ -22,4 +22,6 @@ def run_after(session: SparkSession, statement: str, *others: Callable[[], objec
     execution.analyzed()
     for other in others:
         other()
-    execution.executedPlan().executeCollect()
+    plan = execution.executedPlan()
+    plan.metrics()  # else Spark 4.3.0 makes them while the statement holds the plan's lock, in another thread, for ever
+    plan.executeCollect()
