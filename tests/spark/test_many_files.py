@@ -1,19 +1,17 @@
 """Tables of 12,800 files each: 128 buckets of 100 days."""
 
 import os
-from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.table_manifest import decode_manifest, manifest_path
 from colocation.spark import count_exchanges
 from tests.spark.catalog_server import show
 from tests.spark.conftest import NODES, add_table
 from tests.spark.loopback import LoopbackAgents
-from tests.support.manifests import encode_manifest
-from tests.unit.spark.fake_catalog import NAMESPACE, FakeCatalog
+from tests.spark.stored_manifests import commit_manifest, newest_manifest, table_folders
+from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
@@ -38,27 +36,20 @@ def catalog(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
 
 def repeat_day(catalog: FakeCatalog, agents: LoopbackAgents, name: str) -> None:
     """Commit the table's files for each other day, too; on disks they are links."""
-    table = catalog.tables[name]
-    snapshot = table.status.snapshot
-    assert snapshot is not None
-    folders = [root / NAMESPACE / table.directory for root in agents.roots.values()]
-    stored = (folders[0] / manifest_path(snapshot.manifest_sha256)).read_bytes()
-    manifest = decode_manifest(stored, snapshot.manifest_sha256)
-    days = [
+    folders = table_folders(catalog, agents, name)
+    manifest = newest_manifest(catalog, folders, name)
+    days = tuple(
         file.model_copy(update={"partition": {"day": str(day)}, "path": file.path.replace("day=0", f"day={day}")})
         for day in range(DAYS)
         for file in manifest.files
-    ]
-    sha256, stored = encode_manifest(manifest.model_copy(update={"files": tuple(days)}))
+    )
     for folder in folders:
-        (folder / manifest_path(sha256)).write_bytes(stored)
         first = [(folder / file.path, file.path) for file in manifest.files if (folder / file.path).exists()]
         for day in range(1, DAYS):
             (folder / f"data/day={day}").mkdir()
             for path, name_in_table in first:
                 os.link(path, folder / name_in_table.replace("day=0", f"day={day}"))
-    committed = snapshot.model_copy(update={"manifest": f"sha256:{sha256}", "files": len(days)})
-    catalog.tables[name] = replace(table, status=table.status.model_copy(update={"snapshot": committed}))
+    commit_manifest(catalog, folders, name, manifest.model_copy(update={"files": days}))
 
 
 @pytest.mark.parametrize(

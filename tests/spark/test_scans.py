@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.metrics import SPARK_METRICS
-from colocation.model.table_manifest import decode_manifest, manifest_path
+from colocation.model.table_manifest import decode_manifest
 from colocation.spark import count_exchanges, read_metrics
 from tests.integration.control_plane import ControlPlane
 from tests.spark.catalog_server import load, show
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import BUCKETS, MAP, NODES, add_table
 from tests.spark.loopback import LoopbackAgents
+from tests.spark.stored_manifests import commit_manifest, newest_manifest, table_folders
 from tests.support import manifests
-from tests.support.manifests import encode_manifest
-from tests.unit.spark.fake_catalog import NAMESPACE as NAMESPACE_OF_FAKES
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -184,17 +182,9 @@ def test_damage_on_one_disk_changes_no_query_of_the_catalog(
 
 def store_framed(catalog: FakeCatalog, agents: LoopbackAgents, name: str) -> None:
     """The table's newest snapshot with its manifest in format 2, as one of very many files has it."""
-    table = catalog.tables[name]
-    snapshot = table.status.snapshot
-    assert snapshot is not None
-    folders = [root / NAMESPACE_OF_FAKES / table.directory for root in agents.roots.values()]
-    stored = (folders[0] / manifest_path(snapshot.manifest_sha256)).read_bytes()
-    sha256, framed = encode_manifest(decode_manifest(stored, snapshot.manifest_sha256))
+    folders = table_folders(catalog, agents, name)
+    framed = commit_manifest(catalog, folders, name, newest_manifest(catalog, folders, name))
     assert framed[:4] == FRAMED_MAGIC
-    for folder in folders:
-        (folder / manifest_path(sha256)).write_bytes(framed)
-    newest = snapshot.model_copy(update={"manifest": f"sha256:{sha256}"})
-    catalog.tables[name] = replace(table, status=table.status.model_copy(update={"snapshot": newest}))
 
 
 def test_manifests_of_many_files(

@@ -225,8 +225,10 @@ def check_disks(facts: Facts) -> Iterator[Verdict]:
 
 def check_drains(facts: Facts) -> Iterator[Verdict]:
     """No node is being emptied, by whomever: what waits for it (kubectl drain, an upgrade) waits for its replicas."""
-    for node in facts.snapshot.nodes if facts.snapshot else ():
-        if facts.snapshot and node.drain:
+    if facts.snapshot is None:
+        return
+    for node in facts.snapshot.nodes:
+        if node.drain:
             left = counted(remaining_on(facts.snapshot, node.name).replicas, "replica")
             message = f"node {node.name} is drained ({node.drain_message or 'why is not known'}): {left} left to move"
             yield "note", message, TAKE_BACK.format(node=node.name)
