@@ -15,6 +15,7 @@ from .queue_holds import (
     WORKLOAD_VERSIONS,
     hold_of,
     is_suspended,
+    queue_of,
 )
 from .status import (
     MOUNT_REASONS,
@@ -137,7 +138,8 @@ def held_back(connection: client.ApiClient, application: Json) -> Obstacle | Non
     """What holds a SparkApplication or a Job back, if it is suspended."""
     if not is_suspended(application):
         return None
-    return hold_of(application, list_workloads_if_allowed(connection, application["metadata"]))
+    workloads = list_workloads_if_allowed(connection, application["metadata"]) if queue_of(application) else []
+    return hold_of(application, workloads)
 
 
 def list_workloads_if_allowed(connection: client.ApiClient, metadata: Json) -> list[Json] | None:

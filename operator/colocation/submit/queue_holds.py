@@ -20,13 +20,17 @@ def is_suspended(application: Json) -> bool:
     return bool((application.get("spec") or {}).get("suspend"))
 
 
+def queue_of(application: Json) -> str:
+    """Kueue's queue that the application names; empty = none."""
+    return str((application["metadata"].get("labels") or {}).get(QUEUE_LABEL) or "")
+
+
 def hold_of(application: Json, workloads: Sequence[Json] | None) -> Obstacle:
     """Why a suspended application does not run.
 
     ``workloads``: Kueue's, of this application; None when they may not be read.
     """
-    metadata = application["metadata"]
-    queue = (metadata.get("labels") or {}).get(QUEUE_LABEL)
+    metadata, queue = application["metadata"], queue_of(application)
     if not queue:
         return _hold("suspended by its field spec.suspend")
     by_queue = f"held back by Kueue in queue {queue}"
