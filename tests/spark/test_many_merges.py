@@ -1,12 +1,14 @@
 """One MERGE after the other next to the real operator: agents delete the replaced files.
 
-``MERGES=120 pytest -s tests/spark/test_many_merges.py`` prints what disks hold after each.
+``MERGES=120 pytest -s tests/spark/test_many_merges.py`` prints what disks, memory and etcd hold after each.
 """
 
 import os
+import re
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -46,8 +48,36 @@ def merge(installation: Installation, command: list[str]) -> None:
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     assert running.stdout is not None
     for line in running.stdout:
-        print(line.strip(), stored(installation), flush=True)
+        kept = {**resident(installation), "etcd": etcd_bytes(installation)}
+        print(line.strip(), stored(installation), kept, flush=True)
     assert running.wait() == 0, (installation.folder / "merges.log").read_text()[-4000:]
+
+
+def resident(installation: Installation) -> dict[str, int]:
+    """Bytes of memory of the operator, and of the agents together (without nginx)."""
+    found = {"operator": 0, "agents": 0}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command, status = (process / "cmdline").read_text(), (process / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        if installation.operator is not None and process.name == str(installation.operator.pid):
+            found["operator"] = _resident_bytes(status)
+        elif f"--data-root\0{installation.folder}/" in command:
+            found["agents"] += _resident_bytes(status)
+    return found
+
+
+def _resident_bytes(status: str) -> int:
+    [kib] = re.findall(r"VmRSS:\s+(\d+) kB", status)
+    return 1024 * int(kib)
+
+
+def etcd_bytes(installation: Installation) -> int:
+    """What etcd's file holds, without the room in it that is free."""
+    with urllib.request.urlopen(f"{installation.plane.etcd_url}/metrics", timeout=30) as answer:
+        [size] = re.findall(r"^etcd_mvcc_db_total_size_in_use_in_bytes (\S+)", answer.read().decode(), re.M)
+    return int(float(size))
 
 
 def stored(installation: Installation) -> dict[str, int]:
