@@ -34,7 +34,8 @@ class Ended:
 @dataclass
 class RowsJudge:
     """Follows the history event by event. ``queries``: answers that were checked; ``unchecked``: the others, of older
-    snapshots whose rows no one has seen, or of too many possible contents. ``_restored_at``: when etcd was.
+    snapshots whose rows no one has seen, or of too many possible contents. ``_restored_at``: when etcd was. ``_early``:
+    operations that began while their table may not have been there.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -45,6 +46,7 @@ class RowsJudge:
     _pinned: dict[str, Content] = field(default_factory=dict)
     _running: dict[int, Event] = field(default_factory=dict)
     _crowded: set[int] = field(default_factory=set)
+    _early: set[int] = field(default_factory=set)
     _moved: dict[str, float] = field(default_factory=dict)
     _saved: dict[str, frozenset[Branch]] = field(default_factory=dict)
     _restored_at: float = -1.0
@@ -99,6 +101,8 @@ class RowsJudge:
                 self._crowded |= {event.number, *table.open}
             parts = tuple(event.detail.get("parts", ()))
             write = Write(event.name, event.detail["table"], parts, event.detail.get("batch", 0))
+            if None in table.contents():
+                self._early.add(event.number)
             table.begin(event.number, write)
 
     # Writes
@@ -110,7 +114,7 @@ class RowsJudge:
             excuses.add("TableNotFound")
         if "table" in began.detail:
             table = self._tables[began.detail["table"]]
-            if None in table.contents():
+            if None in table.contents() or event.number in self._early:
                 excuses |= DROPPED
             if table.may_have_dropped_nothing(event.number):
                 excuses.add("NothingDropped")

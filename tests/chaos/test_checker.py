@@ -43,6 +43,16 @@ def test_a_right_history_passes() -> None:
     assert verdict.errors_allowed == {"NoReplica": 1, "SessionLost": 1, "TableNotFound": 1}
 
 
+def test_a_load_may_come_before_its_table() -> None:
+    """Two users: one's load was asked for just before the other's table was there."""
+    script = begun()
+    create, append = script.begin("create", table="u"), script.begin("append", TWO, table="u")
+    script.end(create, "create")
+    script.end(append, "append", "fail", error="AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] u")
+    script.finish()
+    assert judge(script.history.events).violations == ()
+
+
 def test_a_table_younger_than_the_copy_cannot_be_recovered() -> None:
     """Neither can one without rows. For a table that was dropped with its rows the same words break the promise."""
     script = begun()
