@@ -52,6 +52,17 @@ def test_folders_of_other_tables_are_refused(
         read(spark, path, "parquet", {})
 
 
+def test_tables_of_catalogs_are_read_by_name(spark: SparkSession) -> None:
+    """A name whose catalog nothing configures is refused: Iceberg would report that there is no Hive metastore."""
+    with pytest.raises(ValueError, match="this session has no catalog raw; name the table CATALOG"):
+        read(spark, "raw.orders", "iceberg", {})
+    spark.conf.set("spark.sql.catalog.raw", "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog")
+    spark.conf.set("spark.sql.catalog.raw.url", "jdbc:derby:memory:raw;create=true")
+    spark.conf.set("spark.sql.catalog.raw.driver", "org.apache.derby.jdbc.EmbeddedDriver")
+    spark.sql("CREATE TABLE raw.APP.orders (k INT)")
+    assert read(spark, "raw.APP.orders", "iceberg", {}).columns == ["k"]
+
+
 def test_texts_are_loaded_as_the_files_have_them(spark: SparkSession, catalog: FakeCatalog, tmp_path: Path) -> None:
     """Of the postal code 01234 Spark makes a number, in CSV and in the name of a folder."""
     add_table(catalog, "towns", spark.sql("SELECT 0 AS id, '00000' AS Code, 0.5D AS share"), ["id"])

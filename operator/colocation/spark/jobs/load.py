@@ -83,10 +83,27 @@ def read(
     reader = spark.read.format(format_name).options(**options)
     if path is None:
         return reader.load()
+    if format_name.lower() == "iceberg" and "/" not in path:
+        refuse_unknown_catalog(spark, path)
+        return reader.table(path)
     if format_name.lower() in FILE_FORMATS:
         refuse_table_folder(spark, path, format_name)
     rows = reader.load(path)
     return kept_as_text(rows, texts, format_name.lower() == "csv", lambda schema: reader.schema(schema).load(path))
+
+
+def refuse_unknown_catalog(spark: SparkSession, table: str) -> None:
+    """Refuse a table's name whose catalog this session does not know: Iceberg would look into a Hive metastore.
+
+    Raises:
+        ValueError: nothing configures the catalog that it begins with.
+    """
+    named = table.partition(".")[0]
+    if not any(spark.conf.get(f"spark.sql.catalog.{catalog}", "") for catalog in (named, "spark_catalog")):
+        raise ValueError(
+            f"--from {table}: this session has no catalog {named}; name the table CATALOG.NAMESPACE.TABLE, and "
+            "configure it: --set spark.sql.catalog.CATALOG=org.apache.iceberg.spark.SparkCatalog, and its settings"
+        )
 
 
 def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> None:
