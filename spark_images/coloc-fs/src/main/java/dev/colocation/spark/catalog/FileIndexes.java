@@ -7,7 +7,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -101,12 +100,13 @@ final class FileIndexes {
      *
      * @param root of all files of the snapshot
      * @param schema of the table, by the names that files have
+     * @param fileSystem its settings, which the session may lack
      */
-    ListedFiles(SparkSession session, Path root, List<FileStatus> files, StructType schema, Configuration configuration) {
-      super(session, FilesRelation.scalaMap(Map.of()), Option.apply(schema), NoopCache$.MODULE$);
+    ListedFiles(SparkSession session, Path root, List<FileStatus> files, StructType schema, Map<String, String> fileSystem) {
+      super(session, FilesRelation.scalaMap(fileSystem), Option.apply(schema), NoopCache$.MODULE$);
       this.root = root;
       this.files = files;
-      byKey = new FilesByKey(root, configuration);
+      byKey = new FilesByKey(root, TableLoader.configuration(fileSystem));
     }
 
     @Override

@@ -14,7 +14,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -254,17 +253,16 @@ final class FilesRelation {
 
   private static ListedFiles listed(LoadedTable table, String location, List<Path> paths, StructType schema) {
     Path root = new Path(location);
-    Configuration configuration = TableLoader.configuration(table.fileSystem());
     List<FileStatus> files = new ArrayList<>();
     try {
-      FileSystem system = root.getFileSystem(configuration);
+      FileSystem system = root.getFileSystem(TableLoader.configuration(table.fileSystem()));
       for (Path path : paths) {
         files.add(system.getFileStatus(path));
       }
     } catch (IOException error) {
       throw new ColocationException(error.getMessage(), error).unchecked();
     }
-    return new ListedFiles(FilePerTask.session(), root, files, schema, configuration);
+    return new ListedFiles(FilePerTask.session(), root, files, schema, table.fileSystem());
   }
 
   /** Some of the snapshot's files. */

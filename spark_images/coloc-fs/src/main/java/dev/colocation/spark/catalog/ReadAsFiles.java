@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -56,7 +57,7 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
       return merge.withNewChildren(FilesRelation.sequence(List.of(
           withoutLengths(merge, merge.targetTable()), merge.sourceTable().resolveOperatorsUp(new Replacement()))));
     }
-    return plan.resolveOperatorsUp(new Replacement());
+    return plan.resolveOperatorsUp(new Replacement()).resolveExpressions(new InSubqueries());
   }
 
   /**
@@ -107,6 +108,26 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
       ColocationTable table = (ColocationTable) relation.table();
       OptionsOfReads.take(table.name(), relation.options());
       return table.files(relation);
+    }
+  }
+
+  /**
+   * Tables in the plans of subqueries. Spark analyzes those that a statement has; but from a {@code MERGE} into another format's
+   * table it makes one of its own, which says in what files of that table a row may match.
+   */
+  private static final class InSubqueries extends AbstractPartialFunction<Expression, Expression> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public boolean isDefinedAt(Expression expression) {
+      return expression instanceof SubqueryExpression;
+    }
+
+    @Override
+    public Expression apply(Expression expression) {
+      SubqueryExpression subquery = (SubqueryExpression) expression;
+      LogicalPlan read = subquery.plan().resolveOperatorsUp(new Replacement());
+      return read == subquery.plan() ? subquery : subquery.withNewPlan(read);
     }
   }
 
