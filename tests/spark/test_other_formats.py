@@ -1,4 +1,4 @@
-"""Tables of Iceberg and Delta are changed by rows of ours, and ours by rows of theirs; DuckDB says what is right."""
+"""Tables of Iceberg and Delta are changed by rows of ours, and ours by rows of theirs; their rows are as in DuckDB."""
 
 import json
 import subprocess

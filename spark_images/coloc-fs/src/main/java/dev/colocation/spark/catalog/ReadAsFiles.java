@@ -113,7 +113,7 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
 
   /**
    * Tables in the plans of subqueries. Spark analyzes those that a statement has; but from a {@code MERGE} into another format's
-   * table it makes one of its own, which says in what files of that table a row may match.
+   * table it makes one of its own, which chooses the files of that table in which rows may match.
    */
   private static final class InSubqueries extends AbstractPartialFunction<Expression, Expression> {
     private static final long serialVersionUID = 1L;
