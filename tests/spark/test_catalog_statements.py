@@ -240,7 +240,7 @@ REFUSED = {
     f"CREATE OR REPLACE VIEW {IN}.shown AS SELECT * FROM {{t}}": "catalog lake does not take CREATE VIEW; use",
     f"SHOW TABLES IN {CATALOG}": "name the namespace: lake.<namespace>",
     f"CREATE TABLE {IN}.n (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS": "it names neither a group nor a number",
-    f"CREATE TABLE {IN}.n (k BIGINT) CLUSTER BY (k) {SALES}": "CLUSTER BY or clusterBy; give CLUSTERED BY",
+    f"CREATE TABLE {IN}.n (k BIGINT) CLUSTER BY (k) {SALES}": "CLUSTER BY, clusterBy or cluster_by; give CLUSTERED BY",
     f"CREATE TABLE {IN}.n (k BIGINT, s STRUCT<a: INT>) PARTITIONED BY (s) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}":
         r"partitionedBy is \[s\], and a column of these has a type whose values are no names of folders",
     "INSERT INTO {t} WITH ('idempotency_key'='day-1') VALUES (2, 2, NULL, 2)": "it is spelt 'idempotency-key'",

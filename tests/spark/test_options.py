@@ -269,7 +269,7 @@ def test_tables_made_by_data_frames(session: SparkSession, tables: ClusterTables
 
 
 def test_options_of_table_definitions(session: SparkSession, tables: ClusterTables) -> None:
-    """OPTIONS (…) are properties; the catalog's own API has no bucket key to give."""
+    """OPTIONS (…) are properties; the catalog's own API gives the bucket key as one."""
     session.sql(f"CREATE TABLE {IN}.by_options (k BIGINT) USING parquet OPTIONS ('Colocate_With'='sales') "
                 "CLUSTERED BY (k) INTO 6 BUCKETS")  # fmt: skip
     assert tables.get("by-options")["spec"]["colocateWith"] == "sales"
@@ -277,8 +277,11 @@ def test_options_of_table_definitions(session: SparkSession, tables: ClusterTabl
         session.sql(f"CREATE TABLE {IN}.n (k BIGINT) USING parquet OPTIONS ('compression'='zstd') "
                     "CLUSTERED BY (k) INTO 6 BUCKETS TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
     schema = session.table(f"{IN}.by_options").schema
-    with pytest.raises(Exception, match=r"catalog\.createTable .*CREATE TABLE"):
+    with pytest.raises(Exception, match=r"no bucket key.*property 'clustered_by'"):
         session.catalog.createTable(f"{IN}.n", schema=schema, source="parquet", colocate_with="sales")
+    by_api = f"{IN}.by_api"
+    session.catalog.createTable(by_api, schema=schema, source="parquet", colocate_with="sales", clustered_by="k")
+    assert tables.get("by-api")["spec"]["bucketedBy"] == ["k"]
     with pytest.raises(Exception, match=r"option 'colocated'"):
         session.catalog.createTable(f"{IN}.n", schema=schema, source="parquet", colocated="sales")
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 NAMESPACE = "tutorial"
 TUTORIAL = Page(REPOSITORY / "docs" / "tutorial.md")
 COMMENT = re.compile(r"--.*$", re.MULTILINE)
-SINCE = {" CHANGES FROM ": (4, 2)}
+SINCE = {" CHANGES FROM ": (4, 2), "CREATE STREAMING TABLE": (4, 1)}
 """Clauses that older Sparks do not parse, with the first that does."""
 
 

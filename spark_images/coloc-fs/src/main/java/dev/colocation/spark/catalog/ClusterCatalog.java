@@ -191,7 +191,8 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     Optional<LoadedTable> table = find.table(view, Names.ofSql(parts[0]), Names.ofSql(parts[1]))
         .map(object -> choose.apply(view, object));
     return parts.length == 2
-        ? table.<Table>map(loaded -> new ColocationTable(loaded, indexes, changing()))
+        ? table.<Table>map(loaded -> Pipelines.areAsking()
+            ? new Pipelines.PipelineTable(loaded, indexes, changing()) : new ColocationTable(loaded, indexes, changing()))
         : table.<Table>map(loaded -> MetadataTables.find(loaded, Names.lowerCase(parts[2])));
   }
 
@@ -224,12 +225,17 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     String namespace = existing(identifier.namespace());
-    return created(writer(), namespace, identifier, TableDefinition.spec(columns, partitions, properties));
+    Map<String, String> given = Pipelines.withoutOwn(properties);
+    Map<String, String> complete = Pipelines.targetOf(identifier).flatMap(this::object)
+        .map(target -> Pipelines.propertiesOfState(target, columns, given)).orElse(given);
+    ObjectNode spec = TableDefinition.spec(columns, partitions, complete);
+    return created(writer(), namespace, identifier, spec, Pipelines.annotations(properties));
   }
 
-  private ColocationTable created(TableWriter writer, String namespace, Identifier identifier, ObjectNode spec)
+  private ColocationTable created(
+      TableWriter writer, String namespace, Identifier identifier, ObjectNode spec, Map<String, String> annotations)
       throws TableAlreadyExistsException {
-    if (!writer.create(namespace, identifier.name(), spec)) {
+    if (!writer.create(namespace, identifier.name(), spec, annotations)) {
       throw new TableAlreadyExistsException(identifier);
     }
     try {
@@ -255,7 +261,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     ObjectNode spec = TableDefinition.spec(columns, partitions, properties);
     TableWriter writer = writer();
     try {
-      ColocationTable made = created(writer, namespace, identifier, spec);
+      ColocationTable made = created(writer, namespace, identifier, spec, Map.of());
       return new StagedColocationTable(made.loaded(), indexes, changing(), writer, columns, Optional.empty());
     } catch (Exception error) {
       writer.takeBack(namespace, identifier.name(), error);
@@ -306,11 +312,14 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     if (!tableExists(identifier)) {
       throw new NoSuchTableException(identifier);
     }
-    if (DroppedColumns.areIn(changes) && object(identifier).flatMap(ColocatedTable::snapshot).isPresent()) {
-      new DroppedColumns(newest(identifier)).drop(writer(), changes);
+    String namespace = Names.ofSql(identifier.namespace()[0]);
+    String table = Names.ofSql(identifier.name());
+    writer().annotate(namespace, table, Pipelines.annotations(changes));
+    TableChange[] others = Pipelines.withoutOwn(changes);
+    if (DroppedColumns.areIn(others) && object(identifier).flatMap(ColocatedTable::snapshot).isPresent()) {
+      new DroppedColumns(newest(identifier)).drop(writer(), others);
     } else {
-      writer().change(
-          Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name()), TableChanges.patching(List.of(), changes));
+      writer().change(namespace, table, TableChanges.patching(List.of(), others));
     }
     return loadTable(identifier);
   }

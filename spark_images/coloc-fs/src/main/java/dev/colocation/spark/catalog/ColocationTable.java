@@ -132,6 +132,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     ColocatedTable object = table.object();
     Map<String, String> shown = new TreeMap<>(TableProperty.defaults());
     shown.putAll(TableProperty.givenBy(object.spec()));
+    shown.putAll(object.pipelineProperties());
     shown.put(TableCatalog.PROP_PROVIDER, "parquet");
     shown.put(TableCatalog.PROP_LOCATION, table.location());
     shown.put("colocate_with", object.colocateWith());

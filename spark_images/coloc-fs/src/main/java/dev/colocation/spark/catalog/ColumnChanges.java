@@ -204,9 +204,9 @@ final class ColumnChanges {
   }
 
   /**
-   * {@code ALTER TABLE … DROP COLUMN} of a table with rows: only columns that no file has, since they were added after the newest
-   * snapshot. The operator takes a definition without columns that it has accepted for the definition of other rows, so the
-   * present files are committed with it.
+   * {@code ALTER TABLE … DROP COLUMN} of a table with a snapshot: only columns that no file of it has, since they were added later or
+   * the table was truncated. The operator takes a definition without columns that it has accepted for the definition of other rows,
+   * so the present files are committed with it.
    */
   static final class DroppedColumns {
     private final ColocationTable table;
@@ -222,8 +222,10 @@ final class ColumnChanges {
     /** Makes all changes, or none when a concurrent load has written one of the columns. */
     void drop(TableWriter writer, TableChange... changes) {
       ColocatedTable object = table.loaded().object();
-      List<String> held = TableLoader.manifest(table.loaded().location(), table.loaded().fileSystem()).columns().stream()
-          .map(Manifest.Column::storedName).toList();
+      boolean hasNoFiles = object.snapshot().filter(one -> one.hasCounts() && one.files() == 0).isPresent();
+      List<String> held = hasNoFiles ? List.of()
+          : TableLoader.manifest(table.loaded().location(), table.loaded().fileSystem()).columns().stream()
+              .map(Manifest.Column::storedName).toList();
       TableWriter.Changed changed = writer.replace(object.namespace(), object.name(), TableChanges.patching(held, changes));
       if (!changed.patch().isEmpty()) {
         Transaction.orUndo(

@@ -36,7 +36,7 @@ final class TableChanges {
     ObjectNode patched = spec.deepCopy();
     for (TableChange change : changes) {
       if (change instanceof TableChange.SetProperty property) {
-        changeable(property.property()).set(patched, property.value());
+        set(patched, property.property(), property.value());
       } else if (change instanceof TableChange.RemoveProperty property) {
         changeable(property.property()).remove(patched);
       } else if (change instanceof TableChange.ColumnChange column) {
@@ -78,9 +78,20 @@ final class TableChanges {
     return className.replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT);
   }
 
+  /** A pipeline sets all properties of its table again in each run. */
+  private static void set(ObjectNode spec, String key, String value) {
+    boolean isSame = TableProperty.of(key).filter(TableProperty.OF_LAYOUT::contains)
+        .filter(layout -> layout.normalized(value).equalsIgnoreCase(TableProperty.givenBy(spec).get(layout.key()))).isPresent();
+    if (key.equals(TableCatalog.PROP_PROVIDER)) {
+      TableDefinition.setProperty(spec, key, value);
+    } else if (!isSame) {
+      changeable(key).set(spec, value);
+    }
+  }
+
   private static TableProperty changeable(String key) {
-    if (key.equals(TableProperty.SORTED_BY.key())) {
-      throw TableDefinition.refused("ALTER TABLE of property '" + key + "', since files are sorted as they were written; "
+    if (TableProperty.of(key).filter(TableProperty.OF_LAYOUT::contains).isPresent()) {
+      throw TableDefinition.refused("ALTER TABLE of property '" + key + "', since files are laid out as they were written; "
           + "use CREATE OR REPLACE TABLE with CLUSTERED BY, SORTED BY and a query of all rows");
     }
     if (key.equals(TableCatalog.PROP_LOCATION)) {

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -77,13 +78,11 @@ final class TableDefinition {
       specColumns.add(new ColumnDefinition(
           column.name(), column.dataType(), column.nullable(), column.comment(), isPlain).toSpec());
     }
-    if (partitions.length > 0) {
+    boolean hasKey = TableProperty.CLUSTERED_BY.isIn(properties);
+    if (partitions.length > 0 || hasKey) {
       layOut(spec, partitions);
     }
-    String sortedBy = TableProperty.SORTED_BY.key();
-    if (properties.containsKey(sortedBy) && !spec.path("sortedBy").isEmpty()) {
-      throw refused("both SORTED BY and property '" + sortedBy + "'; give one of them");
-    }
+    refuseTwice(spec, properties);
     properties.forEach((key, value) -> {
       boolean isOption = properties.containsKey(OPTION + key);
       if (isOption && TableProperty.of(key).isEmpty()) {
@@ -94,7 +93,24 @@ final class TableDefinition {
         setProperty(spec, key, value);
       }
     });
+    if (spec.has("partitionedBy") && !spec.has("bucketedBy")) {
+      throw withoutBuckets();
+    }
     return spec;
+  }
+
+  /** Refuses a layout of which clauses and properties give the same part, and a number of buckets without their key. */
+  private static void refuseTwice(ObjectNode spec, Map<String, String> properties) {
+    for (TableProperty property : TableProperty.OF_LAYOUT) {
+      JsonNode given = spec.path(property.field());
+      if (property.isIn(properties) && (given.isNumber() || !given.isEmpty())) {
+        throw refused("both " + (property == TableProperty.SORTED_BY ? "SORTED BY" : "CLUSTERED BY") + " and property '"
+            + property.key() + "'; give one of them");
+      }
+    }
+    if (TableProperty.BUCKETS.isIn(properties) && !TableProperty.CLUSTERED_BY.isIn(properties)) {
+      throw refused("property 'buckets' without property 'clustered_by'; give both, or CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+    }
   }
 
   private static String allowed() {
@@ -107,12 +123,10 @@ final class TableDefinition {
       switch (transform.name()) {
         case "identity" -> partitionedBy.add(name(transform.references()[0]));
         case "bucket", "sorted_bucket" -> setBuckets(spec, transform);
-        case "cluster_by" -> throw refused("CLUSTER BY or clusterBy; " + BUCKETS);
+        case "cluster_by" -> throw refused("CLUSTER BY, clusterBy or cluster_by; " + BUCKETS + "; of a pipeline's table, "
+            + "table_properties={'clustered_by': '<columns>'}");
         default -> throw refused("PARTITIONED BY takes columns only, not " + transform.describe());
       }
-    }
-    if (!spec.has("bucketedBy")) {
-      throw withoutBuckets();
     }
     if (!spec.has("sortedBy")) {
       spec.putArray("sortedBy");
@@ -167,8 +181,8 @@ final class TableDefinition {
   }
 
   private static RuntimeException withoutBuckets() {
-    return refused("it has no bucket key, by which rows are distributed; " + BUCKETS + ". catalog.createTable and a stream's toTable "
-        + "have no word for it: make the table by CREATE TABLE");
+    return refused("it has no bucket key, by which rows are distributed; " + BUCKETS + "; where there is no word for it, as in "
+        + "pipelines, property 'clustered_by' = '<columns>'");
   }
 
   static RuntimeException refused(String what) {
@@ -195,7 +209,7 @@ final class TableDefinition {
       }
       text.append(" INTO ").append(table.shape().buckets().ofTable()).append(" BUCKETS\n");
       Map<String, String> properties = new TreeMap<>(TableProperty.givenBy(object.spec()));
-      properties.remove(TableProperty.SORTED_BY.key());
+      TableProperty.OF_LAYOUT.forEach(property -> properties.remove(property.key()));
       String comment = properties.remove(TableCatalog.PROP_COMMENT);
       if (comment != null) {
         text.append("COMMENT ").append(literal(comment)).append('\n');

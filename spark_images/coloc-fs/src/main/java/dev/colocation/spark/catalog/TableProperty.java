@@ -19,6 +19,9 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 public enum TableProperty {
   COLOCATE_WITH("colocate_with", Kind.NAME, "", "colocateWith"),
   REPLICATION_NUM("replication_num", Kind.NUMBER, "", "replicas"),
+  /** The bucket key, where there is no word for {@code CLUSTERED BY}. */
+  CLUSTERED_BY("clustered_by", Kind.COLUMNS, "", "bucketedBy"),
+  BUCKETS("buckets", Kind.NUMBER, "", "buckets"),
   SORTED_BY("sorted_by", Kind.COLUMNS, "", "sortedBy"),
   RECYCLE_AFTER_SECONDS("recycle_after_seconds", Kind.NUMBER, "86400", "recycleAfterSeconds"),
   RETENTION_SECONDS("retention_seconds", Kind.NUMBER, "86400", "retention", "seconds"),
@@ -34,6 +37,9 @@ public enum TableProperty {
   }
 
   private static final int MOST_DIGITS = 12;
+
+  /** Properties that say how files are laid out, which ALTER TABLE cannot change. */
+  static final List<TableProperty> OF_LAYOUT = List.of(CLUSTERED_BY, BUCKETS, SORTED_BY);
 
   private final String key;
   private final Kind kind;
@@ -55,8 +61,12 @@ public enum TableProperty {
 
   /** Names that a statement may use, for messages. */
   public static String names(boolean isAlter) {
-    return Arrays.stream(values()).filter(property -> property != COMMENT && !(isAlter && property == SORTED_BY))
+    return Arrays.stream(values()).filter(property -> property != COMMENT && !(isAlter && OF_LAYOUT.contains(property)))
         .map(property -> property.key).collect(Collectors.joining(", "));
+  }
+
+  boolean isIn(Map<String, String> properties) {
+    return properties.keySet().stream().anyMatch(key::equalsIgnoreCase);
   }
 
   /** Defaults, by names of properties. */

@@ -9,6 +9,7 @@ import dev.colocation.spark.cluster.KubernetesApi;
 import dev.colocation.spark.cluster.Names;
 import dev.colocation.spark.write.Transaction;
 import java.net.HttpURLConnection;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
@@ -53,9 +54,10 @@ final class TableWriter {
    * Creates a table; the operator creates its group if that is new. A table that is refused is dropped again.
    *
    * @param sqlName the name in the statement
+   * @param more annotations of the object
    * @return false when a table of this name exists
    */
-  boolean create(String namespace, String sqlName, ObjectNode spec) {
+  boolean create(String namespace, String sqlName, ObjectNode spec, Map<String, String> more) {
     String name = Names.ofSql(sqlName);
     if (!Names.isObject(name)) {
       throw TableDefinition.refused("its name is '" + sqlName + "'; allowed: ASCII letters, digits, _, - and ., at both ends a "
@@ -63,6 +65,7 @@ final class TableWriter {
     }
     ObjectNode table = JSON.createObjectNode().put("apiVersion", "colocation.dev/v1alpha1").put("kind", "ColocatedTable");
     ObjectNode annotations = table.putObject("metadata").put("name", name).put("namespace", namespace).putObject("annotations");
+    more.forEach(annotations::put);
     annotations.put(REQUEST, request);
     if (!sqlName.equals(name)) {
       annotations.put(ColocatedTable.SQL_NAME, sqlName);
@@ -82,6 +85,16 @@ final class TableWriter {
       throw new ColocationException(refusal).unchecked();
     }
     return true;
+  }
+
+  /** Sets annotations of a table, and removes those that are null. */
+  void annotate(String namespace, String name, Map<String, String> annotations) {
+    if (!annotations.isEmpty()) {
+      ObjectNode body = JSON.createObjectNode();
+      annotations.forEach(body.putObject("metadata").putObject("annotations")::put);
+      String what = what(namespace, name);
+      KubernetesApi.checked(what, api.send(what, "PATCH", path(namespace, name), body));
+    }
   }
 
   /** Drops the table that this statement has created, if any, after a failure or a cancellation. */

@@ -30,6 +30,9 @@ public final class ColocatedTable {
    */
   public static final String REPLACES = "colocation.dev/replaces";
 
+  /** Begins annotations: properties {@code pipelines.…} that Spark Declarative Pipelines give a table and read again. */
+  public static final String PIPELINES = "colocation.dev/pipelines.";
+
   /** An annotation: the uid of the dropped table that this one brings back. */
   private static final String RECOVERS = "colocation.dev/recovers";
 
@@ -126,6 +129,14 @@ public final class ColocatedTable {
   }
 
   // Definition
+
+  /** Properties {@code pipelines.…}, see {@link #PIPELINES}. */
+  public Map<String, String> pipelineProperties() {
+    Map<String, String> found = new TreeMap<>();
+    metadata.path("annotations").properties().stream().filter(annotation -> annotation.getKey().startsWith(PIPELINES))
+        .forEach(annotation -> found.put(annotation.getKey().substring(PIPELINES.indexOf('/') + 1), annotation.getValue().asText()));
+    return found;
+  }
 
   public JsonNode spec() {
     return spec;

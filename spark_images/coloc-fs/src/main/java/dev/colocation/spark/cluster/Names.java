@@ -9,6 +9,9 @@ public final class Names {
   /** Names of Kubernetes objects; a request's path contains no others. */
   private static final Pattern OBJECT = Pattern.compile("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?");
 
+  /** Begins Spark's names of tables that belong to Auto CDC of Declarative Pipelines. */
+  public static final String AUTO_CDC = "__spark_autocdc_";
+
   private static final int UID_DIGITS = 8;
   private static final int PRIVATE_GROUP_CHARACTERS = 54;
 
@@ -39,10 +42,11 @@ public final class Names {
 
   /**
    * The name of the object that a name in SQL stands for. Spark's names have no case; Kubernetes' names are in lower case and
-   * have {@code -} where SQL, which would need quotes for it, has {@code _}.
+   * have {@code -} where SQL, which would need quotes for it, has {@code _}, but not as the first character.
    */
   public static String ofSql(String name) {
-   return lowerCase(name).replace('_', '-');
+    String lower = lowerCase(name);
+    return (lower.startsWith(AUTO_CDC) ? lower.substring(2) : lower).replace('_', '-');
   }
 
   public static boolean isObject(String name) {

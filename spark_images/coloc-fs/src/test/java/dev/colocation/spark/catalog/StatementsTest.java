@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.junit.jupiter.api.Test;
@@ -55,8 +56,8 @@ final class StatementsTest {
   @Test
   void tablesNeedBuckets() {
     assertRefused("it has no bucket key, by which rows are distributed; give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a "
-        + "DataFrame write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>)). catalog.createTable and a "
-        + "stream's toTable have no word for it: make the table by CREATE TABLE",
+        + "DataFrame write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>)); where there is no word for it, "
+        + "as in pipelines, property 'clustered_by' = '<columns>'",
         () -> TableDefinition.spec(new Column[0], new Transform[0], Map.of()));
   }
 
@@ -131,8 +132,8 @@ final class StatementsTest {
       "provider | orc | USING orc; files of a ColocatedTable are Parquet: leave USING out, of a DataFrame format or using",
       "location | /x | EXTERNAL, LOCATION or option path; nodes keep the files, in folders of the table's name: leave it out, "
           + "and write the rows with INSERT",
-      "owner.team | x | property or clause 'owner.team'; allowed: colocate_with, replication_num, sorted_by, "
-          + "recycle_after_seconds, retention_seconds, retention_snapshots, compaction_enabled, "
+      "owner.team | x | property or clause 'owner.team'; allowed: colocate_with, replication_num, clustered_by, buckets, "
+          + "sorted_by, recycle_after_seconds, retention_seconds, retention_snapshots, compaction_enabled, "
           + "compaction_max_files_per_bucket; leave it out",
       "compaction_enabled | yes | compaction_enabled='yes'; allowed: true or false",
       "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed: a whole number",
@@ -158,10 +159,54 @@ final class StatementsTest {
   void optionsOfADefinitionAreProperties() throws JsonProcessingException {
     assertSpec("{'columns': [], 'colocateWith': 'sales'}", TableDefinition.replacement(new Column[0], new Transform[0],
         Map.of("Colocate_With", "sales", "option.Colocate_With", "sales")));
-    assertRefused("option 'compression'; allowed: colocate_with, replication_num, sorted_by, recycle_after_seconds, "
-        + "retention_seconds, retention_snapshots, compaction_enabled, compaction_max_files_per_bucket; leave it out",
+    assertRefused("option 'compression'; allowed: colocate_with, replication_num, clustered_by, buckets, sorted_by, "
+        + "recycle_after_seconds, retention_seconds, retention_snapshots, compaction_enabled, compaction_max_files_per_bucket; leave it out",
         () -> TableDefinition.replacement(new Column[0], new Transform[0],
             Map.of("compression", "zstd", "option.compression", "zstd")));
+  }
+
+  /** As Spark's own, which need its logger. */
+  private static Transform transform(String name, String column) {
+    NamedReference reference = () -> new String[] {column};
+    return new Transform() {
+      @Override
+      public String name() {
+        return name;
+      }
+
+      @Override
+      public NamedReference[] references() {
+        return new NamedReference[] {reference};
+      }
+
+      @Override
+      public Expression[] arguments() {
+        return references();
+      }
+    };
+  }
+
+  /** A pipeline's table has no other words for it; each run sets all properties again. */
+  @Test
+  void bucketsCanBeProperties() throws JsonProcessingException {
+    Transform[] byDay = {transform("identity", "dt")};
+    Transform[] byKey = {transform("bucket", "k")};
+    Map<String, String> key = Map.of("Clustered_By", "k, l", "buckets", "8", "sorted_by", "k, s");
+    ObjectNode spec = TableDefinition.replacement(new Column[0], byDay, key);
+    assertSpec("{'columns': [], 'partitionedBy': ['dt'], 'sortedBy': ['k', 's'], 'bucketedBy': ['k', 'l'], 'buckets': 8}", spec);
+    assertSpec("{'columns': [], 'partitionedBy': [], 'sortedBy': [], 'bucketedBy': ['k']}",
+        TableDefinition.replacement(new Column[0], new Transform[0], Map.of("clustered_by", "k")));
+    assertSpec("{}", TableChanges.patch(spec, HELD, TableChange.setProperty("clustered_by", "K,l"),
+        TableChange.setProperty("buckets", "8"), TableChange.setProperty("sorted_by", "k,s"),
+        TableChange.setProperty("provider", "Parquet")));
+    assertRefused("ALTER TABLE of property 'buckets', since files are laid out as they were written; use CREATE OR REPLACE TABLE with "
+        + "CLUSTERED BY, SORTED BY and a query of all rows",
+        () -> TableChanges.patch(spec, HELD, TableChange.setProperty("buckets", "9")));
+    assertRefused("both CLUSTERED BY and property 'clustered_by'; give one of them",
+        () -> TableDefinition.replacement(new Column[0], byKey, Map.of("clustered_by", "k")));
+    assertRefused("property 'buckets' without property 'clustered_by'; give both, or CLUSTERED BY (<columns>) INTO <n> BUCKETS",
+        () -> TableDefinition.replacement(new Column[0], byDay, Map.of("buckets", "8")));
+    assertThrows(ColocationException.class, () -> TableDefinition.replacement(new Column[0], byDay, Map.of()));
   }
 
   @Test
@@ -188,7 +233,7 @@ final class StatementsTest {
     assertRefused("ALTER TABLE of property 'x'; allowed: colocate_with, replication_num, recycle_after_seconds, "
         + "retention_seconds, retention_snapshots, compaction_enabled, compaction_max_files_per_bucket",
         () -> TableChanges.patch(json(BEFORE), HELD, TableChange.removeProperty("x")));
-    assertRefused("ALTER TABLE of property 'sorted_by', since files are sorted as they were written; use CREATE OR REPLACE "
+    assertRefused("ALTER TABLE of property 'sorted_by', since files are laid out as they were written; use CREATE OR REPLACE "
         + "TABLE with CLUSTERED BY, SORTED BY and a query of all rows",
         () -> TableChanges.patch(json(BEFORE), HELD, TableChange.setProperty("sorted_by", "k")));
   }

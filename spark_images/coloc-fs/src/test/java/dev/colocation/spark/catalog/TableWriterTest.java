@@ -11,6 +11,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.junit.jupiter.api.Test;
@@ -119,8 +120,8 @@ final class TableWriterTest {
   @Test
   void lostAnswerOfCreateStillCreates() {
     lost = 1;
-    assertTrue(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
-    assertFalse(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
+    assertTrue(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode(), Map.of()));
+    assertFalse(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode(), Map.of()));
   }
 
   /** CREATE TABLE … AS, which the operator does not judge in time, or which is cancelled while it waits for that. */
@@ -134,7 +135,7 @@ final class TableWriterTest {
       Thread.currentThread().interrupt();
     }
     Exception error =
-        assertThrows(ColocationException.class, () -> writer.create("shop", "orders", JSON.createObjectNode()));
+        assertThrows(ColocationException.class, () -> writer.create("shop", "orders", JSON.createObjectNode(), Map.of()));
     new TableWriter(this::answer, 60).takeBack("shop", "orders", error);
     assertEquals("0123", uid, "it is not another statement's");
     writer.takeBack("shop", "orders", error);
