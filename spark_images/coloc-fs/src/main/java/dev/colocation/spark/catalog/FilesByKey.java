@@ -95,7 +95,7 @@ final class FilesByKey {
   }
 
   /** Whether a condition can be true for a key of the file; true for what is not understood. */
-  private static boolean mayBeTrue(Expression condition, String column, KeyRange keys) {
+  static boolean mayBeTrue(Expression condition, String column, KeyRange keys) {
     Object low = keys.first().get(0);
     Object high = keys.last().get(0);
     if (condition instanceof And and) {
