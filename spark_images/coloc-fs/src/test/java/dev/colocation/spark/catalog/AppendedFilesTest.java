@@ -64,7 +64,9 @@ final class AppendedFilesTest {
 
     void checkReadable(AppendedFiles.Batch batch) {
       if (!batch.paths().isEmpty()) {
-        assertTrue(files.get(batch.end().manifest()).keySet().containsAll(batch.paths()));
+        SortedMap<String, Long> there = files.get(batch.end().manifest());
+        assertTrue(there.keySet().containsAll(batch.paths()));
+        assertEquals(batch.paths().stream().mapToLong(there::get).sum(), batch.bytes());
       }
     }
   }

@@ -8,11 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.KubernetesApi;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -32,6 +34,8 @@ final class TableWriterTest {
   private String successor = "";
   private int failure = 500;
   private boolean isJudged = true;
+  private String manifest = "";
+  private String replaced = "";
 
   /** Before each change another client writes the table, as often as the test sets; every change is accepted. */
   private KubernetesApi.Answer answer(String what, String method, String path, JsonNode body) {
@@ -51,6 +55,7 @@ final class TableWriterTest {
     }
     if (method.equals("PATCH")) {
       patches++;
+      replaced = body.path("metadata").path("annotations").path(ColocatedTable.REPLACES).asText();
       if (writesOfOthers > 0) {
         writesOfOthers--;
         version++;
@@ -97,8 +102,11 @@ final class TableWriterTest {
     table.putObject("metadata").put("resourceVersion", String.valueOf(version)).put("generation", 1).put("uid", uid)
         .putObject("annotations").put("colocation.dev/request", request);
     table.putObject("spec").put("replicas", replicas);
+    if (!manifest.isEmpty()) {
+      table.putObject("status").putObject("snapshot").put("manifest", manifest);
+    }
     if (isJudged) {
-      table.putObject("status").put("accepted", true).put("observedGeneration", 1);
+      table.withObject("/status").put("accepted", true).put("observedGeneration", 1);
     }
     return new KubernetesApi.Answer(200, table, Optional.empty());
   }
@@ -117,6 +125,21 @@ final class TableWriterTest {
   }
 
   /** The client sends a request again whose answer was lost, and gets the answer that the table exists. */
+  /** The webhook takes columns that the files do not fit only when all rows of the named manifest are replaced. */
+  @ParameterizedTest
+  @CsvSource({"true, columns, sha256:1, sha256:1", "true, columns, '', ''", "true, replicas, sha256:1, ''", "false, columns, sha256:1, ''"})
+  void onlyAReplacementWithOtherColumnsNamesWhatItReplaces(boolean replacesRows, String field, String committed, String named) {
+    manifest = committed;
+    TableWriter writer = new TableWriter(this::answer, 60);
+    Function<JsonNode, ObjectNode> change = object -> JSON.createObjectNode().put(field, 3);
+    if (replacesRows) {
+      writer.replace("shop", "orders", change);
+    } else {
+      writer.change("shop", "orders", change);
+    }
+    assertEquals(List.of(1, named), List.of(patches, replaced));
+  }
+
   @Test
   void lostAnswerOfCreateStillCreates() {
     lost = 1;

@@ -168,6 +168,23 @@ class CommitTest {
     assertEquals(1, cluster.status().path("history").size());
   }
 
+  static Stream<Change> changesThatCompareNoFiles() {
+    return Stream.of(load(Mode.APPEND, D), new DropPartitions(List.of(day("b"))),
+        new Rewrite(Set.of(A.path()), List.of(D), Buckets.asGroup(2)), new Change.DropColumns());
+  }
+
+  /** They go on top of any commit, so they need no manifest but the newest: the one on which they began may be expired. */
+  @ParameterizedTest
+  @MethodSource("changesThatCompareNoFiles")
+  void theManifestAtTheBeginIsNotNeeded(Change change) {
+    CommitResult first = run(Mode.APPEND, A, C);
+    cluster.beforeWrite = () -> {
+      run(Mode.APPEND, B);
+      storage.stored.remove(first.manifestSha256());
+    };
+    assertEquals(3, run(change, cluster.state()).snapshotId());
+  }
+
   @Test
   void droppedPartitionsGoOnTop() throws IOException {
     run(Mode.APPEND, A, C);

@@ -14,6 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What the options of a write say, and which contradict each other. */
 class WriteOptionsTest {
@@ -37,6 +38,14 @@ class WriteOptionsTest {
   void contradictingChoicesOfRowsAreRefused(String given, String message) {
     assertEquals("InvalidOption: " + message,
         assertThrows(InvalidOption.class, () -> ReplacedRows.of(options(given))).getMessage());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"0", "-1", "0m", "many", ""})
+  void sizesOfFilesArePositive(String size) {
+    String given = "target-file-size=" + size;
+    InvalidOption error = assertThrows(InvalidOption.class, () -> WriteOptions.of(options(given), Map.of()));
+    assertEquals("InvalidOption: target-file-size='" + size + "'; allowed: bytes, or a size such as 256m", error.getMessage());
   }
 
   @ParameterizedTest
