@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 NAMESPACE = "shop"
 MERGES = os.environ.get("MERGES", "20")
-COLLECT_SECONDS = 5
+COLLECT_SECONDS = 20
 COLLECTED_SECONDS = 180
 REPLICAS, NODES = 2, 3
 
