@@ -314,13 +314,14 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     }
     String namespace = Names.ofSql(identifier.namespace()[0]);
     String table = Names.ofSql(identifier.name());
-    writer().annotate(namespace, table, Pipelines.annotations(changes));
+    TableWriter writer = writer();
     TableChange[] others = Pipelines.withoutOwn(changes);
     if (DroppedColumns.areIn(others) && object(identifier).flatMap(ColocatedTable::snapshot).isPresent()) {
-      new DroppedColumns(newest(identifier)).drop(writer(), others);
+      new DroppedColumns(newest(identifier)).drop(writer, others);
     } else {
-      writer().change(namespace, table, TableChanges.patching(List.of(), others));
+      writer.change(namespace, table, TableChanges.patching(List.of(), others));
     }
+    writer.annotate(namespace, table, Pipelines.annotations(changes)); // last: a change that is refused leaves nothing behind
     return loadTable(identifier);
   }
 
