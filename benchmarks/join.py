@@ -7,7 +7,12 @@ while every bucket has a live replica, both read the same replicas. Writes ``bui
 ``join-locality.json``: of the bytes that an application's first query and all its colocated ones read, how many were on
 the node that read them. ``--only-locality --executors 12`` measures that alone, with four executors per node.
 
+``--only-tpch`` measures all of TPC-H's statements: ``join-tpch.json`` has a row for each variant, with the sums over
+the 22 statements.
+
 - ``seconds_median``: from the statement's text to its answer in the driver.
+- ``work_cpu_seconds``: of the threads of tasks. ``work_ratio_to_duckdb``: how many times those of DuckDB, which runs
+  the statement in one thread on the same files (variant ``duckdb``), outside of the cluster.
 - ``shuffle_bytes``: written by shuffles, from Spark's status store.
 - ``remote_bytes``: read from another node's agent, from the file system's own counters; the most of all repetitions.
 - ``tasks_local_ratio``: of the tasks with input, those that ran on a node that has it; null where Spark knows no place.
@@ -27,7 +32,10 @@ from demo import cluster as demo_cluster
 from demo.shell import REPOSITORY
 from devcluster import cluster as devcluster
 
-from .joins import chart, cluster, inputs, report
+from .joins import chart, cluster, inputs, native, report
+from .joins.tables import all_tables
+from .joins.tpch import WHOLE_TPCH
+from .joins.workloads import WORKLOADS, Workload
 
 OUTPUT = REPOSITORY / "build" / "bench"
 ROWS_PER_DAY_AT_SF1 = 300_000
@@ -50,6 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         if not options.reuse:
             devcluster.end_run()
     print(report.as_text(measured.rows))
+    for row in measured.whole_tpch:
+        print(f"TPC-H, {row['variant']}: {row['seconds']} s, {row['work_cpu_seconds']} processor seconds of tasks")
     for row in measured.localities:
         print(f"{row['queries']}, {row['executors']} executors: {row['bytes_local_ratio']:.2%} of the bytes were local")
     print(f"load: {report.load_ratio(measured.loads)} times the bucketed write of the same rows times the replicas")
@@ -69,6 +79,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--only-one-node-down", action="store_true", help="measure only that; rows go to join-one-node-down.json"
     )
+    parser.add_argument("--only-tpch", action="store_true", help="measure only all of TPC-H's statements")
     parser.add_argument("--only-locality", action="store_true", help="measure only where colocated queries read")
     parser.add_argument("--keep-data", action="store_true", help="measure only: the tables are loaded already")
     return parser.parse_args(arguments)
@@ -76,11 +87,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @dataclass
 class Measured:
-    """Rows of the report, what the loads took, and from where queries read."""
+    """Rows of the report, what the loads took, from where queries read, and all of TPC-H."""
 
     rows: list[report.Row] = field(default_factory=list)
     loads: list[report.Row] = field(default_factory=list)
     localities: list[report.Row] = field(default_factory=list)
+    whole_tpch: list[report.Row] = field(default_factory=list)
 
 
 def measure(options: argparse.Namespace) -> Measured:
@@ -88,6 +100,9 @@ def measure(options: argparse.Namespace) -> Measured:
     measured = Measured(loads=loaded(options))
     if options.only_locality:
         add_locality(measured, options)
+        return measured
+    if options.only_tpch:
+        add_whole_tpch(measured, options)
         return measured
     if not options.only_one_node_down:
         add_joins(measured, options, "unshaped")
@@ -119,10 +134,23 @@ def loaded(options: argparse.Namespace) -> list[report.Row]:
 def add_joins(measured: Measured, options: argparse.Namespace, links: str) -> None:
     """Every workload in every variant, by one application."""
     found = cluster.submit("measure", options.repetitions, options.executors)
-    measured.rows += report.rows(found["runs"], links)
+    measured.rows += report.rows([*found["runs"], *by_duckdb(WORKLOADS, found["answers"], options)], links)
     colocated = [run for run in found["runs"] if run["variant"] == "colocated"]
     write_localities(measured, found["first_query"], colocated, options.executors)
     write(measured, "join")
+
+
+def add_whole_tpch(measured: Measured, options: argparse.Namespace) -> None:
+    """All statements of TPC-H; ``join-tpch.json``."""
+    found = cluster.submit("measure-tpch", options.repetitions, options.executors)
+    measured.whole_tpch = report.whole_tpch([*found["runs"], *by_duckdb(WHOLE_TPCH, found["answers"], options)])
+    (OUTPUT / "join-tpch.json").write_text(json.dumps(measured.whole_tpch, indent=1))
+
+
+def by_duckdb(workloads: Sequence[Workload], answers: dict[str, Any], options: argparse.Namespace) -> list[report.Row]:
+    """The same statements by DuckDB, on the nodes' files; it must find Spark's answers."""
+    tables = all_tables(int(ROWS_PER_DAY_AT_SF1 * options.sf))
+    return native.measure(workloads, tables, inputs.tpch(options.sf), answers, options.repetitions)
 
 
 def add_locality(measured: Measured, options: argparse.Namespace) -> None:

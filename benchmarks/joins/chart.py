@@ -9,7 +9,7 @@ from .report import Row
 
 COLOURS = {"floor": "#bbbbbb", "colocated": "#1b7837", "spark_bucketed": "#762a83", "iceberg_spj": "#9970ab",
            "broadcast": "#e08214", "shuffle": "#b2182b", "colocated_one_node_down": "#7fbf7b",
-           "shuffle_one_node_down": "#ef8a62"}  # fmt: skip
+           "shuffle_one_node_down": "#ef8a62", "duckdb": "#2166ac"}  # fmt: skip
 BAR_WIDTH = 0.11
 
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from .tables import BUCKETS, TPCH_FOLDER, Table, all_tables
-from .variants import ICEBERG, ICEBERG_CATALOG, PEERS, PLAIN
+from .tables import BUCKETS, SMALL_TABLES, TPCH_FOLDER, Table, all_tables
+from .variants import ICEBERG, ICEBERG_CATALOG, PEERS, SMALL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,11 +39,12 @@ def write_iceberg(rows: "DataFrame", table: Table) -> None:
 
 
 def register_peers(spark: "SparkSession") -> None:
-    """Tell a new session of the bucketed tables and of the plain one; Iceberg's catalog is on disk."""
-    for database in (PEERS, PLAIN):
+    """Tell a new session of the bucketed tables and of the plain ones; Iceberg's catalog is on disk."""
+    for database in (PEERS, SMALL):
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
-    spark.sql(f"CREATE TABLE IF NOT EXISTS {PLAIN}.customer USING parquet "
-              f"LOCATION 'file://{TPCH_FOLDER}/customer.parquet'")  # fmt: skip
+    for name in SMALL_TABLES:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {SMALL}.{name} USING parquet "
+                  f"LOCATION 'file://{TPCH_FOLDER}/{name}.parquet'")  # fmt: skip
     for table in all_tables(rows_per_day=1):
         columns = ", ".join(f"{name} {type_name}" for name, type_name in table.columns)
         partitions = f"PARTITIONED BY ({', '.join(table.partitioned_by)})" if table.partitioned_by else ""

@@ -1,5 +1,6 @@
 """The Spark application of the benchmark: ``program.py load ROWS_PER_DAY``, ``program.py measure REPETITIONS`` and
-fewer variants: ``measure-one-node-down``, while a node is away, and ``measure-locality``, the colocated one alone.
+fewer variants: ``measure-one-node-down``, while a node is away, ``measure-locality``, the colocated one alone, and
+``measure-tpch``, all of TPC-H's statements.
 
 Runs in the driver's pod, submitted with ``colocation submit``. Results go to ``/bench``, a directory that pods share.
 """
@@ -8,29 +9,49 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from benchmarks.joins.measuring import Stages
 from benchmarks.joins.peers import register_peers, write_bucketed, write_iceberg
 from benchmarks.joins.tables import NAMESPACE, REPLICAS, all_tables
+from benchmarks.joins.tpch import WHOLE_TPCH
 from benchmarks.joins.variants import (
     COLOCATED,
     DISABLE_COLOCATE_JOIN,
+    OF_WHOLE_TPCH,
     VARIANTS,
     WITH_ONE_NODE_DOWN,
     WITHOUT_BUCKETS,
     Variant,
 )
+from benchmarks.joins.workloads import LIMIT, WORKLOADS, Workload
 from benchmarks.joins.workloads import SEED_COUNT as CHECKED
-from benchmarks.joins.workloads import WORKLOADS, Workload
 from colocation.spark import count_exchanges, explain_json, load, read_metrics
 
 RESULTS = Path("/bench/results")
 LOADS_FILE, RUNS_FILE = "loads.json", "runs.json"
-MEASURED = {"measure": VARIANTS, "measure-one-node-down": WITH_ONE_NODE_DOWN, "measure-locality": VARIANTS[:1]}
 WARM_UP_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a command runs."""
+
+    variants: Sequence[Variant]
+    workloads: Sequence[Workload] = WORKLOADS
+    warm_up_rounds: int = WARM_UP_ROUNDS
+
+
+MEASURED = {
+    "measure": Measurement(VARIANTS),
+    "measure-one-node-down": Measurement(WITH_ONE_NODE_DOWN),
+    "measure-locality": Measurement(VARIANTS[:1]),
+    "measure-tpch": Measurement(OF_WHOLE_TPCH, WHOLE_TPCH, warm_up_rounds=1),
+}
 
 
 class WrongAnswer(Exception):
@@ -69,8 +90,8 @@ def load_all(spark: SparkSession, rows_per_day: int) -> list[dict[str, object]]:
     return loads
 
 
-def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict[str, object], list[str]]:
-    """One run: what was measured, and the answer's rows as sorted text."""
+def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict[str, object], list[Any]]:
+    """One run: what was measured, and the answer's rows."""
     stages = Stages(spark)
     before = read_metrics(spark)
     started = time.perf_counter()
@@ -81,38 +102,43 @@ def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict
                 **stages.measured()}  # fmt: skip
     if variant.prefix != COLOCATED:
         measured["tasks_local_ratio"] = None  # Spark calls tasks local that may run anywhere
-    # A limit without an order may give any rows; how many they are is the same for all.
-    rows = [str(len(answer))] if "LIMIT 10000" in workload.statement else sorted(row.toString() for row in answer)
-    return measured, rows
+    return measured, list(answer)
 
 
-def measure(spark: SparkSession, repetitions: int, measured_variants: Sequence[Variant]) -> dict[str, object]:
-    """The application's first query, then every workload in every variant."""
+def measure(spark: SparkSession, repetitions: int, measurement: Measurement) -> dict[str, object]:
+    """The application's first query, then every workload in every variant; rows of the answers by workload."""
     check_colocated(spark)
     first = run(spark, VARIANTS[0], CHECKED)[0]
     register_peers(spark)
-    return {"first_query": first, "runs": measure_in_turn(spark, repetitions, measured_variants)}
+    runs, answers = measure_in_turn(spark, repetitions, measurement)
+    return {"first_query": first, "runs": runs, "answers": answers}
 
 
 def measure_in_turn(
-    spark: SparkSession, repetitions: int, measured_variants: Sequence[Variant]
-) -> list[dict[str, object]]:
-    """There and back again, so that no variant always runs after the same other."""
+    spark: SparkSession, repetitions: int, measurement: Measurement
+) -> tuple[list[dict[str, object]], dict[str, list[dict[str, Any]]]]:
+    """There and back again, so that no variant always runs after the same other; single runs, and answers."""
     runs: list[dict[str, object]] = []
-    for workload in WORKLOADS:
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for workload in measurement.workloads:
         known: dict[bool, list[str]] = {}
-        variants = [variant for variant in measured_variants if variant.runs(workload)]
-        for repetition in range(-WARM_UP_ROUNDS, repetitions):
+        variants = [variant for variant in measurement.variants if variant.runs(workload)]
+        for repetition in range(-measurement.warm_up_rounds, repetitions):
             for variant in variants if repetition % 2 else reversed(variants):
                 with_conf(spark, variant)
-                measured, answer = run(spark, variant, workload)
+                measured, rows = run(spark, variant, workload)
+                # A limit without an order may give any rows; how many they are is the same for all.
+                any_rows = len(rows) == LIMIT
+                answer = [str(len(rows))] if any_rows else sorted(row.toString() for row in rows)
                 expected = known.setdefault(variant.name == "floor", answer)
                 if answer != expected:
-                    raise WrongAnswer(f"{workload.name}, {variant.name}: {answer[:5]}, others say {expected[:5]}")
+                    raise WrongAnswer(f"{workload.name}, {variant.name}: {answer[:5]}, others have {expected[:5]}")
+                if variant.name != "floor" and workload.name not in answers:
+                    answers[workload.name] = [{} if any_rows else json.loads(row.json()) for row in rows]
                 if repetition >= 0:
                     runs.append({"workload": workload.name, "variant": variant.name, **measured})
                 print(workload.name, variant.name, repetition, measured, flush=True)
-    return runs
+    return runs, answers
 
 
 def check_colocated(spark: SparkSession) -> None:

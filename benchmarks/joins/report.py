@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from .variants import ONE_NODE_DOWN
+from .variants import NATIVE, ONE_NODE_DOWN
 
 Row = dict[str, Any]
 
 PEERS = ("shuffle", "broadcast", "spark_bucketed", "iceberg_spj")
 THREE_TABLE_JOIN = "seed_sql1"
-SHUFFLE_GOAL, FLOOR_GOAL, LOAD_GOAL, LOCAL_GOAL = 3.5, 2.0, 1.2, 0.95
+SHUFFLE_GOAL, FLOOR_GOAL, LOAD_GOAL, LOCAL_GOAL, WORK_GOAL = 3.5, 2.0, 1.2, 0.95, 1.3
 
 
 def rows(runs: Iterable[Mapping[str, Any]], links: str) -> list[Row]:
@@ -21,17 +21,54 @@ def rows(runs: Iterable[Mapping[str, Any]], links: str) -> list[Row]:
         runs: single runs, each with its workload, variant and measurements.
         links: ``unshaped``, or the rate to which the nodes' links were shaped.
     """
+    grouped = _grouped(runs)
+    seconds = _medians(grouped, "seconds")
+    work = _medians(grouped, "executor_cpu_seconds")
+    return [_row(key, of_key, seconds, work, links) for key, of_key in grouped.items()]
+
+
+def whole_tpch(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """One row per variant: the sums of the statements' medians, and each statement's own."""
+    grouped = _grouped(runs)
+    seconds, work = _medians(grouped, "seconds"), _medians(grouped, "executor_cpu_seconds")
+    variants = list(dict.fromkeys(variant for _, variant in grouped))
+    return [
+        {
+            "variant": variant,
+            "seconds": round(sum(value for (_, other), value in seconds.items() if other == variant), 2),
+            "work_cpu_seconds": round(sum(value for (_, other), value in work.items() if other == variant), 2),
+            "statements": {
+                workload: {"seconds_median": round(value, 3), "work_cpu_seconds": round(work[workload, other], 3)}
+                for (workload, other), value in seconds.items()
+                if other == variant
+            },
+        }
+        for variant in variants
+    ]
+
+
+def _grouped(runs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
     grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for run in runs:
         grouped[run["workload"], run["variant"]].append(run)
-    seconds = {key: median(run["seconds"] for run in of_key) for key, of_key in grouped.items()}
-    return [_row(key, of_key, seconds, links) for key, of_key in grouped.items()]
+    return grouped
+
+
+def _medians(
+    grouped: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]], figure: str
+) -> dict[tuple[str, str], float]:
+    return {key: median(run[figure] for run in runs) for key, runs in grouped.items()}
 
 
 def _row(
-    key: tuple[str, str], runs: list[Mapping[str, Any]], seconds: Mapping[tuple[str, str], float], links: str
+    key: tuple[str, str],
+    runs: list[Mapping[str, Any]],
+    seconds: Mapping[tuple[str, str], float],
+    work: Mapping[tuple[str, str], float],
+    links: str,
 ) -> Row:
     workload, variant = key
+    native = work.get((workload, NATIVE))
     local = [run["tasks_local_ratio"] for run in runs if run["tasks_local_ratio"] is not None]
     return {
         "workload": workload,
@@ -42,7 +79,8 @@ def _row(
         "shuffle_bytes": int(median(run["shuffle_bytes"] for run in runs)),
         "remote_bytes": max(run["remote_bytes"] for run in runs),
         "tasks_local_ratio": round(min(local), 4) if local else None,
-        "executor_cpu_seconds_median": round(median(run["executor_cpu_seconds"] for run in runs), 3),
+        "work_cpu_seconds": round(work[key], 3),
+        "work_ratio_to_duckdb": None if native is None else round(work[key] / native, 2),
         "tasks": int(median(run["tasks"] for run in runs)),
         "ratio_to_shuffle": round(seconds[workload, "shuffle"] / seconds[key], 2),
         "ratio_to_floor": round(seconds[key] / seconds[workload, "floor"], 2),
@@ -87,6 +125,8 @@ def misses(table: Iterable[Row], loads: Iterable[Row], localities: Iterable[Row]
             other = of.get((workload, links, peer))
             if other and other["seconds_median"] < row["seconds_median"]:
                 found.append(f"{where}: {peer} took {other['seconds_median']} s, colocated {row['seconds_median']} s")
+        if (row["work_ratio_to_duckdb"] or 0) > WORK_GOAL:
+            found.append(f"{where}: {row['work_ratio_to_duckdb']} times DuckDB's processor time, goal {WORK_GOAL}")
         if row["remote_bytes"]:
             found.append(f"{where}: {row['remote_bytes']} bytes were read from other nodes")
     for row in localities:
@@ -108,13 +148,14 @@ def load_ratio(loads: Iterable[Row]) -> float:
 
 def as_text(table: Iterable[Row]) -> str:
     """The rows as a table for people."""
-    lines = [f"{'workload':10} {'links':9} {'variant':15} {'seconds':>8} {'cpu s':>7} {'x shuffle':>9} {'x floor':>8} "
-             f"{'shuffled':>12} {'remote':>7} {'local':>6}"]  # fmt: skip
+    lines = [f"{'workload':10} {'links':9} {'variant':15} {'seconds':>8} {'cpu s':>7} {'x duckdb':>8} {'x shuffle':>9} "
+             f"{'x floor':>8} {'shuffled':>12} {'remote':>7} {'local':>6}"]  # fmt: skip
     for row in table:
         local = "-" if row["tasks_local_ratio"] is None else f"{row['tasks_local_ratio']:.0%}"
+        native = "-" if row["work_ratio_to_duckdb"] is None else f"{row['work_ratio_to_duckdb']:.2f}"
         lines.append(
             f"{row['workload']:10} {row['links']:9} {row['variant']:15} {row['seconds_median']:8.2f} "
-            f"{row['executor_cpu_seconds_median']:7.2f} {row['ratio_to_shuffle']:9.2f} {row['ratio_to_floor']:8.2f} "
+            f"{row['work_cpu_seconds']:7.2f} {native:>8} {row['ratio_to_shuffle']:9.2f} {row['ratio_to_floor']:8.2f} "
             f"{row['shuffle_bytes']:12} {row['remote_bytes']:7} {local:>6}"
         )
     return "\n".join(lines)

@@ -9,6 +9,8 @@ REPLICAS = 2
 DAYS = 10
 FIRST_DAY = "2018-12-01"
 TPCH_FOLDER = "/bench/tpch"
+SMALL_TABLES = ("customer", "part", "partsupp", "supplier", "nation", "region")
+"""TPC-H's other tables: plain Parquet files in every variant, as small tables are."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Table:
 
 
 def tpch_tables() -> tuple[Table, ...]:
-    """The two large ones; customer stays a plain Parquet file, as small tables do."""
+    """The two large ones."""
 
     def source(name: str) -> str:
         return f"SELECT * FROM parquet.`file://{TPCH_FOLDER}/{name}.parquet`"

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from .tables import NAMESPACE
+from .tables import NAMESPACE, SMALL_TABLES, all_tables
 from .workloads import Workload
 
 DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
 NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
 ANY_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "1g", "spark.sql.adaptive.autoBroadcastJoinThreshold": "1g"}
-WITHOUT_BUCKETS = frozenset({"shuffle", "broadcast"})
+WITHOUT_BUCKETS = frozenset({"shuffle", "broadcast", "ordinary"})
 
-PLAIN = "plain"
+SMALL = "plain"
+NATIVE = "duckdb"
 PEERS = "peers"
 COLOCATED = f"colocation.{NAMESPACE}"
 ICEBERG_CATALOG = "ice"
@@ -28,12 +29,17 @@ class Variant:
     def statement(self, workload: Workload) -> str:
         """The statement that this variant runs."""
         text = workload.floor if self.name == "floor" else workload.statement
-        names = {name: f"{self.prefix}.{name}" for name in ("orders", "lineitem", "a", "b", "c")}
-        return text.format(customer=f"{PLAIN}.customer", **names)
+        return statement_with(text, f"{self.prefix}.", f"{SMALL}.")
 
     def runs(self, workload: Workload) -> bool:
         """Whether the workload makes sense in this way."""
         return self.name != "broadcast" or workload.broadcast_fits
+
+
+def statement_with(text: str, prefix: str, prefix_of_small: str) -> str:
+    """The statement on the bucketed tables and the small ones that have these prefixes."""
+    bucketed = {table.name: f"{prefix}{table.name}" for table in all_tables(rows_per_day=1)}
+    return text.format(**bucketed, **{name: f"{prefix_of_small}{name}" for name in SMALL_TABLES})
 
 
 VARIANTS = (
@@ -49,3 +55,9 @@ VARIANTS = (
 ONE_NODE_DOWN = "one_node_down"
 WITH_ONE_NODE_DOWN = tuple(variant for variant in VARIANTS if variant.name in ("colocated", "floor", "shuffle"))
 """What is measured while a node is away: the peers' files lie on the disk that all pods share, and lose nothing."""
+
+OF_WHOLE_TPCH = (
+    *(variant for variant in VARIANTS if variant.name in ("colocated", "spark_bucketed", "iceberg_spj")),
+    Variant("ordinary", COLOCATED),
+)
+"""``ordinary`` is Spark as it comes: it shuffles what it does not take for small enough to be broadcast."""

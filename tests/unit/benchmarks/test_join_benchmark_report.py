@@ -1,12 +1,17 @@
 """The join benchmark's rows: medians, ratios within a round, and every missed goal by name."""
 
+import datetime
+from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pytest
 
 from benchmarks.joins import report
-from benchmarks.joins.tables import all_tables
-from benchmarks.joins.variants import VARIANTS
+from benchmarks.joins.answers import as_texts
+from benchmarks.joins.tables import SMALL_TABLES, all_tables
+from benchmarks.joins.tpch import WHOLE_TPCH
+from benchmarks.joins.variants import OF_WHOLE_TPCH, SMALL, VARIANTS, statement_with
 from benchmarks.joins.workloads import WORKLOADS
 
 LOADS = [{"seconds": 4.0, "spark_bucketed_seconds": 2.0, "replicas": 2}]
@@ -27,6 +32,38 @@ def test_rows_hold_medians_and_ratios() -> None:
     assert (colocated["seconds_median"], colocated["repetitions"], colocated["links"]) == (2.0, 3, "1gbit")
     assert (colocated["ratio_to_shuffle"], colocated["ratio_to_floor"]) == (4.0, 2.0)
     assert rows["shuffle"]["ratio_to_shuffle"] == 1.0
+
+
+def test_work_is_held_against_duckdbs() -> None:
+    """Of the same workload; more than the goal is a miss."""
+    measured = runs("w", colocated=1.0, shuffle=8.0, floor=1.0, duckdb=1.0)
+    for run in measured:
+        run["executor_cpu_seconds"] = {"colocated": 0.6, "duckdb": 0.4}.get(run["variant"], 2.0)
+    rows = report.rows(measured, "unshaped")
+    ratios = {row["variant"]: row["work_ratio_to_duckdb"] for row in rows}
+    assert ratios == {"colocated": 1.5, "shuffle": 5.0, "floor": 5.0, "duckdb": 1.0}
+    assert report.misses(rows, LOADS, []) == ["w, links unshaped: 1.5 times DuckDB's processor time, goal 1.3"]
+
+
+def test_whole_tpch_is_one_row_per_variant() -> None:
+    """The sums of the medians of each statement."""
+    measured = [*runs("q01", colocated=1.0, ordinary=2.0), *runs("q02", colocated=3.0, ordinary=4.0)]
+    found = {row["variant"]: row for row in report.whole_tpch(measured)}
+    assert {name: (row["seconds"], row["work_cpu_seconds"]) for name, row in found.items()} == {
+        "colocated": (4.0, 2.0), "ordinary": (6.0, 2.0),
+    }  # fmt: skip
+    assert found["ordinary"]["statements"]["q02"] == {"seconds_median": 4.0, "work_cpu_seconds": 1.0}
+
+
+@pytest.mark.parametrize(("other", "equal"), [
+    pytest.param({"n": Decimal("0.1234567"), "d": datetime.date(1995, 1, 2)}, True, id="the same"),
+    pytest.param({"n": 0.12356, "d": "1995-01-02"}, False, id="another number"),
+    pytest.param({"n": 0.1234567, "d": None}, False, id="no date"),
+])  # fmt: skip
+def test_answers_of_two_engines(other: dict[str, Any], equal: bool) -> None:
+    """Rows in any order; numbers to six digits and four places, whatever their type."""
+    of_spark = [{"n": 2, "d": "x"}, {"n": 0.12345671, "d": "1995-01-02"}]
+    assert (as_texts(of_spark) == as_texts([other, {"n": 2.0, "d": "x"}])) == equal
 
 
 @pytest.mark.parametrize(("seconds", "said"), [
@@ -77,6 +114,16 @@ def test_statements_name_only_known_tables(variant: Any, workload: Any) -> None:
     """No placeholder is left, and each variant reads its own tables."""
     statement = variant.statement(workload)
     assert "{" not in statement
-    known = {table.name for table in all_tables(rows_per_day=1)} | {"customer"}
+    known = {table.name for table in all_tables(rows_per_day=1)} | set(SMALL_TABLES)
     assert {read.table for read in workload.reads} <= known
     assert f"{variant.prefix}." in statement
+
+
+@pytest.mark.parametrize("workload", WHOLE_TPCH, ids=lambda workload: workload.name)
+def test_whole_tpch_runs_in_every_variant(workload: Any) -> None:
+    """22 statements, whose tables all have the variant's names; DuckDB reads them, too."""
+    assert len(WHOLE_TPCH) == 22
+    for variant in OF_WHOLE_TPCH:
+        assert "{" not in variant.statement(workload)
+    (parsed,) = duckdb.extract_statements(statement_with(workload.statement, "", f"{SMALL}."))
+    assert parsed.type == duckdb.StatementType.SELECT
