@@ -92,8 +92,9 @@ final class CompareAndSet {
         return;
       }
     }
-    LOG.warn("table {} did not keep the commit's key ({}): a repetition would be committed again. The cluster's ColocatedTable "
-        + "definition is older than this library; apply the CRDs of its release (helm does not)", began.fullName(), key.get());
+    LOG.warn("table {} did not keep the commit's key ({}, version {}): a repetition would be committed again. The cluster's "
+        + "ColocatedTable definition is older than this library; apply the CRDs of its release (helm does not)",
+        began.fullName(), key.get().writer(), key.get().version());
   }
 
   // Whether the snapshot is committed after all

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.Logged;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationGroup;
@@ -424,6 +425,26 @@ class TransactionTest {
     assertTrue(second.wasCommittedBefore());
     assertEquals(first.manifestSha256(), second.manifestSha256());
     assertEquals(second, transaction.committed(key).orElseThrow());
+  }
+
+  /** What programs and people learn of a statement's commit: the list of the driver's changes, and its log. */
+  @Test
+  void aStatementsCommitIsListedAndLogged() throws IOException {
+    CommitKey key = new CommitKey("stream", 0);
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    agents.get("node-2").close();
+    long before = CommitLog.count();
+    List<String> log = Logged.by(Transaction.class,
+        () -> transaction.commit("lake.shop.orders", load(Mode.APPEND, sent), List.of(sent), Optional.of(key)));
+    String listed = CommitLog.since(before);
+    assertTrue(listed.startsWith("[{\"table\":\"lake.shop.orders\",\"change\":\"append\",\"rows\":10,\"files\":1,"), listed);
+    assertEquals(2, log.size(), log.toString());
+    assertTrue(log.get(0).startsWith("INFO lake.shop.orders: append committed 10 rows in 1 files as snapshot 1; rows "), log.get(0));
+    assertTrue(log.get(1).startsWith("WARN lake.shop.orders: 1 copies of new files are still to be made by the operator: ["), log.get(1));
+    assertEquals(List.of("INFO lake.shop.orders: append was committed before, as snapshot 1"), Logged.by(Transaction.class,
+        () -> transaction.commit("lake.shop.orders", load(Mode.APPEND, sent), List.of(sent), Optional.of(key))));
+    assertTrue(CommitLog.since(before + 1).contains("\"was_committed_before\":true"), "once for each statement");
   }
 
   @Test
