@@ -45,7 +45,7 @@ public sealed interface Change
     return List.of();
   }
 
-  /** The buckets that the new files were made for; empty for changes without new files. */
+  /** The buckets that the new files were made for; empty for changes that write no files, whose table keeps its buckets. */
   default Optional<Buckets> madeForBuckets() {
     return Optional.empty();
   }
@@ -412,10 +412,9 @@ public sealed interface Change
    * @param target must be in the table's history until the commit; agents may delete the files of expired snapshots
    * @param paths of all its files
    * @param files those that the present snapshot lacks; nodes already hold them
-   * @param buckets that they were made for
    * @param padded see {@link Change#padded}
    */
-  record RollBack(Snapshot target, Set<String> paths, List<DataFile> files, Buckets buckets, Map<String, Integer> padded)
+  record RollBack(Snapshot target, Set<String> paths, List<DataFile> files, Map<String, Integer> padded)
       implements Change {
     public RollBack {
       padded = Map.copyOf(padded);
@@ -432,8 +431,7 @@ public sealed interface Change
       NextManifest.refuseOtherLayout(table, wanted, present.buckets());
       Set<String> there = paths(present);
       List<DataFile> restored = wanted.files().stream().filter(file -> !there.contains(file.path())).toList();
-      return new RollBack(target, paths(wanted), restored, wanted.buckets(),
-          wanted.padded(TypeNames.charLengths(table.layout().columns())));
+      return new RollBack(target, paths(wanted), restored, wanted.padded(TypeNames.charLengths(table.layout().columns())));
     }
 
     private static Set<String> paths(StoredManifest manifest) {
@@ -448,11 +446,6 @@ public sealed interface Change
     @Override
     public Optional<RowCounts> rowCounts(OptionalLong rowsRemoved) {
       return Optional.empty();
-    }
-
-    @Override
-    public Optional<Buckets> madeForBuckets() {
-      return Optional.of(buckets);
     }
 
     @Override
