@@ -18,7 +18,7 @@ from .data import TABLES, Oracle
 from .shell import kubectl, kubectl_json
 from .waiting import wait_until
 
-DOWN_TOLERANCE_SECONDS = 45
+DOWN_TOLERANCE_SECONDS = 30
 REPAIR_DEADLINE_SECONDS = 600
 OPERATORS = {("colocation-operator", "operator"), ("spark-operator", "controller")}
 """Names and components of the operators' pods: agents and clones are ours too, and no operators."""
