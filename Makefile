@@ -105,8 +105,8 @@ crds: setup  ## regenerate crds/ from the models, the chart's copy, and the page
 lock:  ## resolve pyproject.toml into locks/
 	@scripts/lock
 
-bench-join: wheel  ## build/bench/join.json, join.png: joins compared with their peers, on the dev cluster; 25 minutes (TPCH=1: all of TPC-H)
-	@$(PYTHON) -m benchmarks.join $(if $(TPCH),--only-tpch)
+bench-join: wheel  ## build/bench/join.json, join.png: joins compared with their peers, on the dev cluster; 25 minutes (ONLY=tpch, layouts, …)
+	@$(PYTHON) -m benchmarks.join $(if $(ONLY),--only $(ONLY))
 
 bench-load: setup  ## build/bench/load.json: loads compared with Spark's own bucketed tables, on loopback; 15 minutes
 	@$(PYTHON) -m benchmarks.load

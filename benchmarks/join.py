@@ -5,10 +5,15 @@ first two rounds warm up. Then a node is killed, and ``colocated`` and ``shuffle
 while every bucket has a live replica, both read the same replicas. Writes ``build/bench/join.json`` (a list of rows),
 ``join.png``, ``join-load.json``: what the loads took compared with Spark's own bucketed write of the same rows, and
 ``join-locality.json``: of the bytes that an application's first query and all its colocated ones read, how many were on
-the node that read them. ``--only-locality --executors 12`` measures that alone, with four executors per node.
+the node that read them.
 
-``--only-tpch`` measures all of TPC-H's statements: ``join-tpch.json`` has a row for each variant, with the sums over
-the 22 statements.
+``--only`` measures another thing, or one of these alone:
+
+- ``locality``; with ``--executors 12`` four executors per node read.
+- ``one-node-down``: ``join-one-node-down.json``.
+- ``tpch``: ``join-tpch.json`` has a row for each variant, with the sums of TPC-H's 22 statements.
+- ``layouts``: ``join-layouts.json``, joins of a table after 20 small appends, with a hot bucket, with four times the
+  buckets, selective joins, and windows.
 
 - ``seconds_median``: from the statement's text to its answer in the driver.
 - ``work_cpu_seconds``: of the threads of tasks. ``work_ratio_to_duckdb``: how many times those of DuckDB, which runs
@@ -17,7 +22,8 @@ the 22 statements.
 - ``remote_bytes``: read from another node's agent, from the file system's own counters; the most of all repetitions.
 - ``tasks_local_ratio``: of the tasks with input, those that ran on a node that has it; null where Spark knows no place.
 - ``ratio_to_shuffle``: how many times as fast as the shuffle. ``ratio_to_floor``: how many times the floor's seconds;
-  the floor reads the same columns of the same files, one task per bucket, and joins nothing.
+  the floor reads the same columns of the same files, one task per bucket, and joins nothing. ``ratio_to_base``: how
+  many times the seconds of the same join of rows that are laid out better.
 """
 
 import argparse
@@ -33,9 +39,7 @@ from demo.shell import REPOSITORY
 from devcluster import cluster as devcluster
 
 from .joins import chart, cluster, inputs, native, report
-from .joins.tables import all_tables
-from .joins.tpch import WHOLE_TPCH
-from .joins.workloads import WORKLOADS, Workload
+from .joins.measurements import JOINS, LOCALITY, MEASUREMENTS, ONE_NODE_DOWN, OTHER_LAYOUTS, TPCH
 
 OUTPUT = REPOSITORY / "build" / "bench"
 ROWS_PER_DAY_AT_SF1 = 300_000
@@ -76,11 +80,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=3, help="rounds that count (default: %(default)s)")
     parser.add_argument("--executors", type=int, default=NODES, help="on all nodes together (default: %(default)s)")
     parser.add_argument("--reuse", action="store_true", help="use the dev cluster that runs, with both operators on it")
-    parser.add_argument(
-        "--only-one-node-down", action="store_true", help="measure only that; rows go to join-one-node-down.json"
-    )
-    parser.add_argument("--only-tpch", action="store_true", help="measure only all of TPC-H's statements")
-    parser.add_argument("--only-locality", action="store_true", help="measure only where colocated queries read")
+    others = [name for name in MEASUREMENTS if name != JOINS]
+    parser.add_argument("--only", choices=others, default=JOINS, help="measure this alone")
     parser.add_argument("--keep-data", action="store_true", help="measure only: the tables are loaded already")
     return parser.parse_args(arguments)
 
@@ -98,20 +99,18 @@ class Measured:
 def measure(options: argparse.Namespace) -> Measured:
     """Load, then measure with links as they are and shaped, and with a node down. What is known is written at once."""
     measured = Measured(loads=loaded(options))
-    if options.only_locality:
+    if options.only == LOCALITY:
         add_locality(measured, options)
-        return measured
-    if options.only_tpch:
+    elif options.only == TPCH:
         add_whole_tpch(measured, options)
-        return measured
-    if not options.only_one_node_down:
-        add_joins(measured, options, "unshaped")
-        devcluster.shape_links(RATE)
-        try:
-            add_joins(measured, options, RATE)
-        finally:
-            devcluster.shape_links(None)
-    add_joins_with_one_node_down(measured, options)
+    elif options.only == OTHER_LAYOUTS:
+        add_rows(measured, options, "unshaped")
+        write(measured, "join-layouts")
+    else:
+        if options.only == JOINS:
+            add_joins(measured, options)
+        add_joins_with_one_node_down(measured, options)
+        write(measured, "join" if options.only == JOINS else "join-one-node-down")
     return measured
 
 
@@ -124,38 +123,50 @@ def loaded(options: argparse.Namespace) -> list[report.Row]:
         return kept
     rows_per_day = int(ROWS_PER_DAY_AT_SF1 * options.sf)
     cluster.prepare(inputs.tpch(options.sf), inputs.iceberg_jar())
-    cluster.apply_tables(rows_per_day)
-    loads: list[report.Row] = cluster.submit("load", rows_per_day, options.executors)
+    cluster.apply_tables(MEASUREMENTS[options.only].tables(rows_per_day))
+    loads: list[report.Row] = cluster.submit("load", options.only, rows_per_day, options.executors)
     loads_file.write_text(json.dumps(loads, indent=1))
     cluster.wait_until_stable()
     return loads
 
 
-def add_joins(measured: Measured, options: argparse.Namespace, links: str) -> None:
-    """Every workload in every variant, by one application."""
-    found = cluster.submit("measure", options.repetitions, options.executors)
-    measured.rows += report.rows([*found["runs"], *by_duckdb(WORKLOADS, found["answers"], options)], links)
-    colocated = [run for run in found["runs"] if run["variant"] == "colocated"]
-    write_localities(measured, found["first_query"], colocated, options.executors)
-    write(measured, "join")
+def add_joins(measured: Measured, options: argparse.Namespace) -> None:
+    """With links as they are, and shaped."""
+    for links in ("unshaped", RATE):
+        devcluster.shape_links(None if links == "unshaped" else links)
+        try:
+            found = add_rows(measured, options, links)
+        finally:
+            devcluster.shape_links(None)
+        colocated = [run for run in found["runs"] if run["variant"] == "colocated"]
+        write_localities(measured, found["first_query"], colocated, options.executors)
+        write(measured, "join")
+
+
+def add_rows(measured: Measured, options: argparse.Namespace, links: str) -> dict[str, Any]:
+    """Every workload in every variant, by one application, and by DuckDB; what the application found."""
+    found: dict[str, Any] = cluster.submit("measure", options.only, options.repetitions, options.executors)
+    measured.rows += report.rows([*found["runs"], *by_duckdb(found["answers"], options)], links)
+    return found
 
 
 def add_whole_tpch(measured: Measured, options: argparse.Namespace) -> None:
     """All statements of TPC-H; ``join-tpch.json``."""
-    found = cluster.submit("measure-tpch", options.repetitions, options.executors)
-    measured.whole_tpch = report.whole_tpch([*found["runs"], *by_duckdb(WHOLE_TPCH, found["answers"], options)])
+    found = cluster.submit("measure", TPCH, options.repetitions, options.executors)
+    measured.whole_tpch = report.whole_tpch([*found["runs"], *by_duckdb(found["answers"], options)])
     (OUTPUT / "join-tpch.json").write_text(json.dumps(measured.whole_tpch, indent=1))
 
 
-def by_duckdb(workloads: Sequence[Workload], answers: dict[str, Any], options: argparse.Namespace) -> list[report.Row]:
+def by_duckdb(answers: dict[str, Any], options: argparse.Namespace) -> list[report.Row]:
     """The same statements by DuckDB, on the nodes' files; it must find Spark's answers."""
-    tables = all_tables(int(ROWS_PER_DAY_AT_SF1 * options.sf))
-    return native.measure(workloads, tables, inputs.tpch(options.sf), answers, options.repetitions)
+    measurement = MEASUREMENTS[options.only]
+    tables = measurement.tables(int(ROWS_PER_DAY_AT_SF1 * options.sf))
+    return native.measure(measurement.workloads, tables, inputs.tpch(options.sf), answers, options.repetitions)
 
 
 def add_locality(measured: Measured, options: argparse.Namespace) -> None:
     """The colocated variant alone."""
-    found = cluster.submit("measure-locality", options.repetitions, options.executors)
+    found = cluster.submit("measure", LOCALITY, options.repetitions, options.executors)
     write_localities(measured, found["first_query"], found["runs"], options.executors)
 
 
@@ -173,9 +184,8 @@ def add_joins_with_one_node_down(measured: Measured, options: argparse.Namespace
     victim = cluster.node_to_lose()
     devcluster.kill_node(int(victim.removeprefix("node-")))
     cluster.wait_until_unstable()
-    found = cluster.submit("measure-one-node-down", options.repetitions, options.executors)
+    found = cluster.submit("measure", ONE_NODE_DOWN, options.repetitions, options.executors)
     measured.rows += report.with_one_node_down(report.rows(found["runs"], "unshaped"))
-    write(measured, "join-one-node-down" if options.only_one_node_down else "join")
 
 
 def write(measured: Measured, name: str) -> None:

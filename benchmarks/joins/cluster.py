@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from demo.shell import COLOCATION, REPOSITORY, kubectl, kubectl_json, run
 from demo.waiting import wait_until
 
 from .peers import iceberg_conf
-from .tables import BUCKETS, GROUP, NAMESPACE, REPLICAS, Table, all_tables
+from .tables import BUCKETS, GROUP, NAMESPACE, REPLICAS, Table
 
 SHARED = REPOSITORY / "build" / "bench" / "shared"
 """A folder of this machine, mounted into all pods: the peers' directory, on the same disk as the nodes' data roots."""
@@ -37,7 +38,7 @@ def prepare(data: Path, iceberg_jar: Path) -> None:
     shutil.copy(iceberg_jar, SHARED / "iceberg.jar")
 
 
-def apply_tables(rows_per_day: int) -> None:
+def apply_tables(tables: Sequence[Table]) -> None:
     """Namespace, rights, group and tables."""
     access = (
         (REPOSITORY / "examples" / "tpch" / "2-access.yaml")
@@ -52,7 +53,7 @@ def apply_tables(rows_per_day: int) -> None:
         "metadata": {"name": GROUP, "namespace": NAMESPACE},
         "spec": {"bucketKey": ["bigint"], "buckets": BUCKETS, "replicas": REPLICAS},
     }
-    objects = [group, *(_table(table) for table in all_tables(rows_per_day))]
+    objects = [group, *map(_table, tables)]
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
 
@@ -68,6 +69,7 @@ def _table(table: Table) -> dict[str, Any]:
             "bucketedBy": [table.key],
             "partitionedBy": list(table.partitioned_by),
             "sortedBy": list(table.sorted_by),
+            **({} if table.buckets == BUCKETS else {"buckets": table.buckets}),
         },
     }
 
@@ -100,17 +102,17 @@ def _status() -> dict[str, Any]:
     return found
 
 
-def submit(command: str, number: int, executors: int) -> Any:
+def submit(command: str, measured: str, number: int, executors: int) -> Any:
     """``colocation submit`` the program and return the results that it left."""
     results = SHARED / "results"
     shutil.rmtree(results, ignore_errors=True)
-    manifest = yaml.safe_dump(application(command, number, executors))
+    manifest = yaml.safe_dump(application([command, measured, str(number)], executors))
     run([COLOCATION, "submit", "-f", "-"], stdin=manifest, timeout_seconds=1800)
     (file,) = results.iterdir()
     return json.loads(file.read_text())
 
 
-def application(command: str, number: int, executors: int) -> dict[str, Any]:
+def application(arguments: Sequence[str], executors: int) -> dict[str, Any]:
     """The SparkApplication; the submitter adds placement and configuration."""
     mounts = [
         {"name": "program", "mountPath": f"{PROGRAM_FOLDER}/benchmarks", "readOnly": True},
@@ -143,7 +145,7 @@ def application(command: str, number: int, executors: int) -> dict[str, Any]:
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
         "metadata": {
-            "name": f"bench-{command}-{time.time_ns() // 1_000_000}",
+            "name": f"bench-{'-'.join(arguments[:2])}-{time.time_ns() // 1_000_000}",
             "namespace": NAMESPACE,
             "labels": {"colocation.dev/group": GROUP},
         },
@@ -152,7 +154,7 @@ def application(command: str, number: int, executors: int) -> dict[str, Any]:
             "mode": "cluster",
             "sparkVersion": "4.1.4", "image": SPARK_IMAGE,
             "mainApplicationFile": f"local://{PROGRAM_FOLDER}/benchmarks/joins/program.py",
-            "arguments": [command, str(number)],
+            "arguments": list(arguments),
             "sparkConf": conf,
             "driver": {**pods("driver", "2g"), "serviceAccount": "spark"},
             "executor": {**pods("executor", f"{EXECUTORS_MEMORY_MIB // executors}m"), "instances": executors},

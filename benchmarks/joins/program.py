@@ -1,6 +1,6 @@
-"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY``, ``program.py measure REPETITIONS`` and
-fewer variants: ``measure-one-node-down``, while a node is away, ``measure-locality``, the colocated one alone, and
-``measure-tpch``, all of TPC-H's statements.
+"""The Spark application of the benchmark: ``program.py load MEASURED ROWS_PER_DAY``, ``measure MEASURED REPETITIONS``.
+
+``measurements.py`` has what can be measured.
 
 Runs in the driver's pod, submitted with ``colocation submit``. Results go to ``/bench``, a directory that pods share.
 """
@@ -9,49 +9,28 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
+from benchmarks.joins.measurements import MEASUREMENTS, Measurement
 from benchmarks.joins.measuring import Stages
-from benchmarks.joins.peers import register_peers, write_bucketed, write_iceberg
-from benchmarks.joins.tables import NAMESPACE, REPLICAS, all_tables
-from benchmarks.joins.tpch import WHOLE_TPCH
+from benchmarks.joins.peers import append_iceberg, create_iceberg, register_peers, write_bucketed
+from benchmarks.joins.tables import NAMESPACE, REPLICAS, Table
 from benchmarks.joins.variants import (
     COLOCATED,
     DISABLE_COLOCATE_JOIN,
-    OF_WHOLE_TPCH,
     VARIANTS,
-    WITH_ONE_NODE_DOWN,
     WITHOUT_BUCKETS,
     Variant,
 )
-from benchmarks.joins.workloads import LIMIT, WORKLOADS, Workload
-from benchmarks.joins.workloads import SEED_COUNT as CHECKED
+from benchmarks.joins.workloads import LIMIT, Workload
+from benchmarks.joins.workloads import Q12 as CHECKED
 from colocation.spark import count_exchanges, explain_json, load, read_metrics
 
 RESULTS = Path("/bench/results")
 LOADS_FILE, RUNS_FILE = "loads.json", "runs.json"
-WARM_UP_ROUNDS = 2
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What a command runs."""
-
-    variants: Sequence[Variant]
-    workloads: Sequence[Workload] = WORKLOADS
-    warm_up_rounds: int = WARM_UP_ROUNDS
-
-
-MEASURED = {
-    "measure": Measurement(VARIANTS),
-    "measure-one-node-down": Measurement(WITH_ONE_NODE_DOWN),
-    "measure-locality": Measurement(VARIANTS[:1]),
-    "measure-tpch": Measurement(OF_WHOLE_TPCH, WHOLE_TPCH, warm_up_rounds=1),
-}
 
 
 class WrongAnswer(Exception):
@@ -62,32 +41,40 @@ class NotColocated(Exception):
     """The colocated variant shuffles: what is measured is not what it is called."""
 
 
-def load_all(spark: SparkSession, rows_per_day: int) -> list[dict[str, object]]:
+def load_all(spark: SparkSession, tables: Sequence[Table]) -> list[dict[str, object]]:
     """Load every table into its ColocatedTable and, of the same rows, into the peers' tables; seconds of each."""
     loads: list[dict[str, object]] = []
-    for table in all_tables(rows_per_day):
-        rows = spark.sql(table.rows).cache()
-        count = rows.count()
-        started = time.monotonic()
-        load(rows, table.name, namespace=NAMESPACE, mode="overwrite")
-        colocated = time.monotonic() - started
-        started = time.monotonic()
-        write_bucketed(rows, table)
-        bucketed = time.monotonic() - started
-        write_iceberg(rows, table)
-        rows.unpersist()
-        loads.append(
-            {
-                "table": table.name,
-                "rows": count,
-                "replicas": REPLICAS,
-                "seconds": round(colocated, 3),
-                "spark_bucketed_seconds": round(bucketed, 3),
-                "ratio_to_bucketed_times_replicas": round(colocated / bucketed / REPLICAS, 3),
-            }
-        )
+    for table in tables:
+        create_iceberg(spark, table)
+        loads.append(load_rows(spark, table, table.rows, "overwrite"))
         print(loads[-1], flush=True)
+        for statement in table.appends:
+            load_rows(spark, table, statement, "append")
     return loads
+
+
+def load_rows(
+    spark: SparkSession, table: Table, statement: str, mode: Literal["append", "overwrite"]
+) -> dict[str, object]:
+    """Load a statement's rows into the three tables of a name."""
+    rows = spark.sql(statement).cache()
+    count = rows.count()
+    started = time.monotonic()
+    load(rows, table.name, namespace=NAMESPACE, mode=mode)
+    colocated = time.monotonic() - started
+    started = time.monotonic()
+    write_bucketed(rows, table, mode)
+    bucketed = time.monotonic() - started
+    append_iceberg(rows, table)
+    rows.unpersist()
+    return {
+        "table": table.name,
+        "rows": count,
+        "replicas": REPLICAS,
+        "seconds": round(colocated, 3),
+        "spark_bucketed_seconds": round(bucketed, 3),
+        "ratio_to_bucketed_times_replicas": round(colocated / bucketed / REPLICAS, 3),
+    }
 
 
 def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict[str, object], list[Any]]:
@@ -109,7 +96,7 @@ def measure(spark: SparkSession, repetitions: int, measurement: Measurement) -> 
     """The application's first query, then every workload in every variant; rows of the answers by workload."""
     check_colocated(spark)
     first = run(spark, VARIANTS[0], CHECKED)[0]
-    register_peers(spark)
+    register_peers(spark, measurement.tables(rows_per_day=1))
     runs, answers = measure_in_turn(spark, repetitions, measurement)
     return {"first_query": first, "runs": runs, "answers": answers}
 
@@ -175,13 +162,14 @@ def write(name: str, result: object) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Run one of the two programs; results are written when it is through."""
-    command, number = arguments
-    spark = SparkSession.builder.appName(f"bench-join-{command}").getOrCreate()
+    command, measured, number = arguments
+    measurement = MEASUREMENTS[measured]
+    spark = SparkSession.builder.appName(f"bench-join-{command}-{measured}").getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     if command == "load":
-        write(LOADS_FILE, load_all(spark, int(number)))
+        write(LOADS_FILE, load_all(spark, measurement.tables(int(number))))
     else:
-        write(RUNS_FILE, measure(spark, int(number), MEASURED[command]))
+        write(RUNS_FILE, measure(spark, int(number), measurement))
     spark.stop()
 
 

@@ -8,6 +8,13 @@ BUCKETS = 6
 REPLICAS = 2
 DAYS = 10
 FIRST_DAY = "2018-12-01"
+KEYS_PER_DAY = 2_500
+"""Orders' day follows their key, as with ids that grow: 2,400 days at scale factor 1."""
+APPENDS, PARTS = 20, 400
+"""Small loads after the large one, each of this part of the rows."""
+KEPT_OF_COLD, KEPT_OF_ALL = 467, 556
+"""Of 1,000 keys: so the hot bucket has 30 % of the rows, and the even table as many rows in all."""
+MORE_BUCKETS = 4 * BUCKETS
 TPCH_FOLDER = "/bench/tpch"
 SMALL_TABLES = ("customer", "part", "partsupp", "supplier", "nation", "region")
 """TPC-H's other tables: plain Parquet files in every variant, as small tables are."""
@@ -15,7 +22,7 @@ SMALL_TABLES = ("customer", "part", "partsupp", "supplier", "nation", "region")
 
 @dataclass(frozen=True)
 class Table:
-    """One table: ``rows`` is the statement or file that its rows come from."""
+    """One table: ``rows`` is the statement that its rows come from, ``appends`` those of later loads."""
 
     name: str
     key: str
@@ -23,27 +30,26 @@ class Table:
     partitioned_by: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     rows: str
+    appends: tuple[str, ...] = ()
+    buckets: int = BUCKETS
 
 
 def tpch_tables() -> tuple[Table, ...]:
     """The two large ones."""
 
-    def source(name: str) -> str:
-        return f"SELECT * FROM parquet.`file://{TPCH_FOLDER}/{name}.parquet`"
-
     return (
         Table("orders", "o_orderkey", ("o_orderkey",), (), (
             ("o_orderkey", "bigint"), ("o_custkey", "bigint"), ("o_orderstatus", "string"),
             ("o_totalprice", "decimal(15,2)"), ("o_orderdate", "date"), ("o_orderpriority", "string"),
-            ("o_clerk", "string"), ("o_shippriority", "int"), ("o_comment", "string"),
-        ), source("orders")),
+            ("o_clerk", "string"), ("o_shippriority", "int"), ("o_comment", "string"), ("o_day", "date"),
+        ), _source("orders", f"*, date_add(DATE'{FIRST_DAY}', CAST(o_orderkey DIV {KEYS_PER_DAY} AS INT)) AS o_day")),
         Table("lineitem", "l_orderkey", ("l_orderkey", "l_linenumber"), (), (
             ("l_orderkey", "bigint"), ("l_partkey", "bigint"), ("l_suppkey", "bigint"), ("l_linenumber", "int"),
             ("l_quantity", "decimal(15,2)"), ("l_extendedprice", "decimal(15,2)"), ("l_discount", "decimal(15,2)"),
             ("l_tax", "decimal(15,2)"), ("l_returnflag", "string"), ("l_linestatus", "string"), ("l_shipdate", "date"),
             ("l_commitdate", "date"), ("l_receiptdate", "date"), ("l_shipinstruct", "string"),
             ("l_shipmode", "string"), ("l_comment", "string"),
-        ), source("lineitem")),
+        ), _source("lineitem")),
     )  # fmt: skip
 
 
@@ -64,6 +70,29 @@ def seed_tables(rows_per_day: int) -> tuple[Table, ...]:
     )  # fmt: skip
 
 
-def all_tables(rows_per_day: int) -> tuple[Table, ...]:
-    """Every bucketed table."""
-    return (*tpch_tables(), *seed_tables(rows_per_day))
+def layouts() -> tuple[Table, ...]:
+    """Rows of ``lineitem`` laid out in other ways: to be joined with ``orders``."""
+    columns = (("l_orderkey", "bigint"), ("l_linenumber", "int"), ("l_extendedprice", "decimal(15,2)"),
+               ("l_shipdate", "date"), ("l_commitdate", "date"), ("l_receiptdate", "date"),
+               ("l_shipmode", "string"))  # fmt: skip
+    names = ", ".join(name for name, _ in columns)
+
+    def table(name: str, condition: str = "true", appends: tuple[str, ...] = (), buckets: int = BUCKETS) -> Table:
+        def rows(where: str) -> str:
+            return f"{_source('lineitem', names)} WHERE {where}"
+
+        later = tuple(map(rows, appends))
+        return Table(name, "l_orderkey", ("l_orderkey",), (), columns, rows(condition), later, buckets)
+
+    share = f"pmod(hash(l_orderkey, l_linenumber), {PARTS})"
+    in_first = f"pmod(hash(l_orderkey), {BUCKETS}) = 0"
+    return (
+        table("appended", f"{share} >= {APPENDS}", tuple(f"{share} = {number}" for number in range(APPENDS))),
+        table("hot", f"{in_first} OR pmod(hash(l_orderkey, 1), 1000) < {KEPT_OF_COLD}"),
+        table("even", f"pmod(hash(l_orderkey, 1), 1000) < {KEPT_OF_ALL}"),
+        table("many", buckets=MORE_BUCKETS),
+    )
+
+
+def _source(name: str, columns: str = "*") -> str:
+    return f"SELECT {columns} FROM parquet.`file://{TPCH_FOLDER}/{name}.parquet`"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .tables import NAMESPACE, SMALL_TABLES, all_tables
+from .tables import NAMESPACE, SMALL_TABLES, layouts, seed_tables, tpch_tables
 from .workloads import Workload
 
 DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
@@ -38,7 +38,8 @@ class Variant:
 
 def statement_with(text: str, prefix: str, prefix_of_small: str) -> str:
     """The statement on the bucketed tables and the small ones that have these prefixes."""
-    bucketed = {table.name: f"{prefix}{table.name}" for table in all_tables(rows_per_day=1)}
+    tables = (*tpch_tables(), *seed_tables(rows_per_day=1), *layouts())
+    bucketed = {table.name: f"{prefix}{table.name}" for table in tables}
     return text.format(**bucketed, **{name: f"{prefix_of_small}{name}" for name in SMALL_TABLES})
 
 
@@ -56,6 +57,7 @@ ONE_NODE_DOWN = "one_node_down"
 WITH_ONE_NODE_DOWN = tuple(variant for variant in VARIANTS if variant.name in ("colocated", "floor", "shuffle"))
 """What is measured while a node is away: the peers' files lie on the disk that all pods share, and lose nothing."""
 
+OF_LAYOUTS = tuple(variant for variant in VARIANTS if variant.name != "broadcast")
 OF_WHOLE_TPCH = (
     *(variant for variant in VARIANTS if variant.name in ("colocated", "spark_bucketed", "iceberg_spj")),
     Variant("ordinary", COLOCATED),

@@ -1,4 +1,4 @@
-"""What is measured: TPC-H's joins on the bucket key, Doris' two statements, a group-by and a window. Pure."""
+"""What is measured: TPC-H's joins on the bucket key, Doris' two statements, group-by, windows, layouts. Pure."""
 
 from dataclasses import dataclass
 
@@ -23,13 +23,15 @@ class Workload:
     """One statement; ``{table}`` stands for a table's name in a variant.
 
     ``reads`` is what the floor reads: the same files, columns and filters without any join. ``broadcast_fits``:
-    whether one side of each join is small enough to be sent to every executor.
+    whether one side of each join is small enough to be sent to every executor. ``base`` is the workload that its
+    seconds are held against, as well: the same join of rows that are laid out better.
     """
 
     name: str
     statement: str
     reads: tuple[Read, ...]
     broadcast_fits: bool = False
+    base: str | None = None
 
     @property
     def floor(self) -> str:
@@ -131,3 +133,62 @@ WINDOW = Workload(
 )
 
 WORKLOADS = (Q3, Q4, Q12, Q18, SEED_COUNT, SEED_LIMIT, GROUP_BY, WINDOW)
+
+
+def _join_with_orders(name: str, table: str, base: str | None = None) -> Workload:
+    return Workload(
+        name,
+        f"""SELECT l_shipmode, count(*) AS lines, sum(l_extendedprice) AS price, max(o_orderdate) AS last
+            FROM {{orders}} JOIN {{{table}}} ON o_orderkey = l_orderkey WHERE l_receiptdate >= DATE'1994-01-01'
+            GROUP BY l_shipmode ORDER BY l_shipmode""",
+        (
+            Read("orders", ("o_orderkey", "o_orderdate")),
+            Read(table, ("l_orderkey", "l_extendedprice", "l_shipmode"), "l_receiptdate >= DATE'1994-01-01'"),
+        ),
+        base=base,
+    )
+
+
+def _selective(name: str, condition: str, column: str) -> Workload:
+    return Workload(
+        name,
+        f"""SELECT count(*) AS lines, sum(l_extendedprice) AS price
+            FROM {{orders}} JOIN {{lineitem}} ON o_orderkey = l_orderkey WHERE {condition}""",
+        (
+            Read("orders", ("o_orderkey", column), condition),
+            Read("lineitem", ("l_orderkey", "l_extendedprice")),
+        ),
+    )
+
+
+def _window(name: str, function: str, answer: str, where: str = "true") -> Workload:
+    return Workload(
+        f"window_{name}",
+        f"""SELECT {answer} FROM (
+              SELECT {function} OVER (PARTITION BY l_orderkey ORDER BY l_linenumber) AS value, l_quantity AS quantity
+              FROM {{lineitem}}) WHERE {where}""",
+        (Read("lineitem", ("l_orderkey", "l_linenumber", "l_quantity")),),
+    )
+
+
+SELECTIVE_BY_KEY = "selective_by_key"
+LAYOUTS = (
+    _join_with_orders("compacted", "lineitem"),
+    _join_with_orders("appended", "appended", base="compacted"),
+    _join_with_orders("more_buckets", "many", base="compacted"),
+    _join_with_orders("even", "even"),
+    _join_with_orders("hot_bucket", "hot", base="even"),
+    # One row in a hundred at scale factor 1, by a column that follows the key and by one that does not.
+    _selective(SELECTIVE_BY_KEY, "o_day >= DATE'2019-01-01' AND o_day < DATE'2019-01-25'", "o_day"),
+    _selective("selective_scattered", "o_clerk < 'Clerk#000000011'", "o_clerk"),
+    _window("rank", "rank()", "sum(value) AS ranks"),
+    _window("lag", "lag(l_quantity)", "sum(quantity - value) AS steps"),
+    _window("running_sum", "sum(l_quantity)", "max(value) AS most, sum(value) AS running"),
+    _window("first_row", "row_number()", "sum(quantity) AS first", "value = 1"),
+    Workload(
+        "window_whole_key",
+        """SELECT sum(quantity / whole) AS shares FROM (
+             SELECT l_quantity AS quantity, sum(l_quantity) OVER (PARTITION BY l_orderkey) AS whole FROM {lineitem})""",
+        (Read("lineitem", ("l_orderkey", "l_quantity")),),
+    ),
+)

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.joins import report
 from benchmarks.joins.answers import as_texts
-from benchmarks.joins.tables import SMALL_TABLES, all_tables
+from benchmarks.joins.measurements import MEASUREMENTS
+from benchmarks.joins.tables import SMALL_TABLES
 from benchmarks.joins.tpch import WHOLE_TPCH
-from benchmarks.joins.variants import OF_WHOLE_TPCH, SMALL, VARIANTS, statement_with
-from benchmarks.joins.workloads import WORKLOADS
+from benchmarks.joins.variants import OF_WHOLE_TPCH, SMALL, statement_with
 
 LOADS = [{"seconds": 4.0, "spark_bucketed_seconds": 2.0, "replicas": 2}]
 
@@ -108,15 +108,30 @@ def test_queries_that_read_from_other_nodes_are_a_miss(remote_bytes: int, said: 
     assert (found["tasks_local_ratio"], report.misses([], LOADS, [found])) == (0.5, said)
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
-def test_statements_name_only_known_tables(variant: Any, workload: Any) -> None:
-    """No placeholder is left, and each variant reads its own tables."""
-    statement = variant.statement(workload)
-    assert "{" not in statement
-    known = {table.name for table in all_tables(rows_per_day=1)} | set(SMALL_TABLES)
-    assert {read.table for read in workload.reads} <= known
-    assert f"{variant.prefix}." in statement
+@pytest.mark.parametrize("measured", MEASUREMENTS)
+def test_statements_name_only_known_tables(measured: str) -> None:
+    """No placeholder is left, each variant reads its own tables, and the floor those that are loaded."""
+    measurement = MEASUREMENTS[measured]
+    known = {table.name for table in measurement.tables(rows_per_day=1)} | set(SMALL_TABLES)
+    for workload in measurement.workloads:
+        assert {read.table for read in workload.reads} <= known
+        for variant in measurement.variants:
+            statement = variant.statement(workload)
+            assert "{" not in statement
+            assert any(f"{prefix}." in statement for prefix in (variant.prefix, SMALL))
+
+
+def test_layouts_are_held_against_better_ones() -> None:
+    """Of the same variant; and a selective join against half of a floor."""
+    measured = [*runs("compacted", colocated=1.0, shuffle=4.0, floor=1.0),
+                *runs("appended", colocated=1.2, shuffle=4.0, floor=1.0),
+                *runs("selective_by_key", colocated=0.6, shuffle=4.0, floor=1.0)]  # fmt: skip
+    rows = report.rows(measured, "unshaped")
+    assert [row["ratio_to_base"] for row in rows if row["workload"] == "appended"] == [1.2, 1.0, 1.0]
+    assert report.misses(rows, LOADS, []) == [
+        "appended, links unshaped: 1.2 times compacted, goal 1.15",
+        "selective_by_key, links unshaped: 0.6 times the floor, goal 0.5",
+    ]
 
 
 @pytest.mark.parametrize("workload", WHOLE_TPCH, ids=lambda workload: workload.name)
