@@ -4,21 +4,35 @@ import json
 import re
 import sys
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
+from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 COMPACT = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 """Of ``pydantic.dataclasses``: the wire form of ``Observed``, for types of which a large cluster has hundreds of
 thousands at a time. With slots they take a quarter of a model's memory.
 """
+
+UTC = timezone.utc  # noqa: UP017
+"""`datetime.UTC`, which Python 3.10 lacks: drivers in Apache's Spark images run on it."""
+
+
+class StrEnum(str, Enum):  # noqa: UP042
+    """`enum.StrEnum`, which Python 3.10 lacks."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, format_spec: str) -> str:
+        return format(str(self.value), format_spec)
+
 
 _NO_FIELDS: set[str] = set()
 """Of all values; pydantic copies it before it would change it."""
@@ -90,10 +104,13 @@ _MAX_OFFSET = timedelta(hours=18)
 
 def parse_time(text: object) -> datetime | None:
     """A time of RFC 3339 with a time zone at most 18 hours from UTC, in UTC; None for everything else."""
-    if not isinstance(text, str) or not _TIME.fullmatch(text):
+    match = _TIME.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         return None
+    # As Python 3.10 reads it, too: an offset of digits, and microseconds.
+    microseconds, offset = (match[1] or ".")[:7].ljust(7, "0"), match[2].replace("Z", "+00:00")
     try:
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(f"{match[0][:19]}{microseconds}{offset}")
         return time.astimezone(UTC) if abs(time.utcoffset() or timedelta()) <= _MAX_OFFSET else None
     except (ValueError, OverflowError):
         return None
@@ -109,8 +126,8 @@ def http_date(headers: Mapping[str, str]) -> datetime | None:
         return None
 
 
-def _time(pattern: str) -> tuple[FieldInfo, AfterValidator]:
-    """A text of this pattern that is a time; the CRD states the pattern, the message states it in words."""
+def _is_time(pattern: str) -> AfterValidator:
+    """A text of this pattern that is a time; the message states in words what the CRD states by the pattern."""
     expression = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -118,14 +135,18 @@ def _time(pattern: str) -> tuple[FieldInfo, AfterValidator]:
             raise ValueError("allowed is a time of RFC 3339 with a time zone, e.g. 2026-11-21T00:00:00Z")
         return sys.intern(text)
 
+    return AfterValidator(check)
+
+
+def _time_schema(pattern: str) -> Any:
     schema: JsonDict = {"format": "date-time", "pattern": pattern, "maxLength": MAX_TIME_LENGTH}
-    return Field(json_schema_extra=schema), AfterValidator(check)
+    return Field(json_schema_extra=schema)
 
 
-Time = Annotated[str, *_time(TIME_PATTERN)]
+Time = Annotated[str, _time_schema(TIME_PATTERN), _is_time(TIME_PATTERN)]
 """An RFC 3339 time with a zone, kept as it was written."""
 
-CommitTime = Annotated[str, *_time(COMMIT_TIME_PATTERN)]
+CommitTime = Annotated[str, _time_schema(COMMIT_TIME_PATTERN), _is_time(COMMIT_TIME_PATTERN)]
 """A ``Time`` before the year 3000: durations are added to it."""
 
 

@@ -3,12 +3,11 @@
 A reason goes unchanged from the check that found it into the condition, the event, the metric and the CLI.
 """
 
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
 
-from .base import Observed, Shared, Time
+from .base import Observed, Shared, StrEnum, Time
 
 APPLY_KINDS = "kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
 """What to do about CRDs that are older than the operator: Helm never changes them."""

@@ -7,9 +7,9 @@ Labels take two kinds of values: names that the API server has checked (namespac
 this project. What others write, as a reason in a status, is replaced by ``OTHER`` where it is none of our words.
 """
 
-from enum import StrEnum
 from typing import NamedTuple
 
+from .base import StrEnum
 from .conditions import Reason
 
 OTHER = "Other"

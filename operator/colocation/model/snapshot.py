@@ -3,13 +3,13 @@
 The JSON form is design.md's "Snapshots and plans as files".
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from .agent import ReplicaState
-from .base import Frozen
+from .base import UTC, Frozen
 from .clone import CloneBandwidth
 from .conditions import Reason
 from .group import BucketSequence, ColocationGroupSpec, Proposal

@@ -135,7 +135,7 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader whose connection breaks asks again: in the driver's log a traceback would look like its failure."""
-        if not isinstance(sys.exception(), OSError):
+        if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
