@@ -136,11 +136,13 @@ def _set_input_folder(application: dict[str, Any], folder: Path) -> None:
                 volume["hostPath"]["path"] = str(folder)
 
 
-def submit_join(oracle: Oracle) -> JoinRun:
-    """``colocation submit`` the join application, without its warm runs."""
+def submit_join(oracle: Oracle, *, image: str = "", options: Sequence[str] = ()) -> JoinRun:
+    """``colocation submit`` the join application, without its warm runs. ``image``: default the installation's."""
     application = example("join")
     del application["spec"]["arguments"]
-    output = _submit(application)
+    if image:
+        application["spec"]["image"] = image
+    output = _submit(application, options)
     return _join_run(result_of(output), output, oracle)
 
 
@@ -155,9 +157,9 @@ def submit_compared_join(oracle: Oracle) -> ComparedJoin:
     )
 
 
-def _submit(application: dict[str, Any]) -> str:
+def _submit(application: dict[str, Any], options: Sequence[str] = ()) -> str:
     application["metadata"]["name"] = f"tpch-join-{time.time_ns() // 1_000_000}"
-    return run([COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application)).stdout
+    return run([COLOCATION, "submit", "-f", "-", *options], stdin=yaml.safe_dump(application)).stdout
 
 
 def _join_run(result: dict[str, Any], output: str, oracle: Oracle) -> JoinRun:

@@ -59,6 +59,9 @@ KINDS = (
           "--service-account"),
     _kind(r"^(ErrImage|ImagePull|InvalidImageName|RegistryUnavailable)",
           "check the image (--image), its tag, and the registry's Secret: docs/how-to/install.md#images"),
+    _kind(r"has runAsNonRoot and image",
+          "end the image's Dockerfile with its user's number (`USER 185`), or set runAsUser in the securityContext of "
+          "both pods' templates: docs/how-to/own-images.md#the-user"),
     _kind(r"exceeded quota|must specify (limits|requests|memory|cpu)",
           "wait until other pods end, ask for less (--set), or for a larger quota: "
           "kubectl describe quota -n {namespace}", is_lasting=False),

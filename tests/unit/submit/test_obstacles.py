@@ -45,6 +45,11 @@ RUNS = pod("driver", "Running")
         pytest.param(waiting("ErrImagePull", "not found"), "", True, "ErrImagePull: not found", "--image", id="image"),
         pytest.param(waiting("ImagePullBackOff"), "", True, "ImagePullBackOff", "--image", id="image, later"),
         pytest.param(waiting("InvalidImageName", "a b"), "", True, "InvalidImageName", "--image", id="image's name"),
+        pytest.param(waiting("CreateContainerConfigError", "container has runAsNonRoot and image has non-numeric user "
+                     "(spark), cannot verify user is non-root"), "", True, "non-numeric user (spark)", "USER 185",
+                     id="image's user by name"),
+        pytest.param(waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+                     "", True, "will run as root", "runAsUser", id="image's user is root"),
         pytest.param(waiting("CrashLoopBackOff", "back-off", "initContainerStatuses"), "", True, "CrashLoopBackOff",
                      "", id="a container that prepares the pod"),
         pytest.param(unscheduled("0/3 nodes are available: 3 Insufficient memory."), "", False,
