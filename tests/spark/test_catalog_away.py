@@ -20,7 +20,11 @@ clusters: [{{name: away, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
 contexts: [{{name: away, context: {{cluster: away, user: away}}}}]
 users: [{{name: away, user: {{token: x}}}}]
 """
-TABLES = {"metadata": {}, "items": [{"metadata": {"name": "orders"}}]}
+ORDERS = {
+    "metadata": {"name": "orders", "namespace": "shop", "uid": "c0ffee00-0000-4000-8000-000000000000"},
+    "spec": {"columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], "buckets": 4, "replicas": 1},
+}
+TABLES = {"metadata": {}, "items": [ORDERS]}
 
 
 class ApiServer(ThreadingHTTPServer):
@@ -32,6 +36,7 @@ class ApiServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answers)
         self.lists: list[int] = []
         self.readiness: list[int] = []
+        self.forbidden = "no such namespace"
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -43,7 +48,8 @@ class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         statuses = self.server.readiness if self.path == "/readyz" else self.server.lists
         body = json.dumps(TABLES).encode()
-        self.send_response(statuses.pop(0) if statuses else 200)
+        is_forbidden = f"/namespaces/{self.server.forbidden}/" in self.path
+        self.send_response(403 if is_forbidden else statuses.pop(0) if statuses else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -96,6 +102,18 @@ def test_missing_rights_are_reported(session: SparkSession, server: ApiServer) -
     server.lists = [403] * 9
     with pytest.raises(AnalysisException, match=r"this account may not see or change it; ask for ClusterRole"):
         session.table("away.shop.orders")
+
+
+def test_a_name_in_the_current_namespace_needs_no_other_rights(session: SparkSession, server: ApiServer) -> None:
+    """`orders.snapshots` could also be a table of namespace `orders`, of which the account may not even ask."""
+    server.forbidden = "orders"
+    session.sql("USE away.shop")
+    try:
+        assert session.sql("SELECT * FROM orders.snapshots").collect() == []
+        with pytest.raises(AnalysisException, match=r"orders/lines: this account may not see or change it"):
+            session.table("orders.lines")
+    finally:
+        session.sql("USE spark_catalog.default")
 
 
 @pytest.mark.deep

@@ -176,8 +176,16 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   private Table load(Identifier identifier, Finder find, BiFunction<ClusterView, ColocatedTable, LoadedTable> choose)
       throws NoSuchTableException {
-    Optional<Table> found = found(identifier, find, choose);
-    return (found.isPresent() ? found : found(ofCurrentNamespace(identifier), find, choose))
+    Identifier ofCurrentNamespace = ofCurrentNamespace(identifier);
+    Optional<Table> found;
+    try {
+      found = found(identifier, find, choose);
+    } catch (Exception error) {
+      // Of orders.snapshots: whether `orders` is a namespace, accounts with rights in the current one alone may not ask.
+      Optional<Table> other = KubernetesApi.isForbidden(error) ? found(ofCurrentNamespace, find, choose) : Optional.empty();
+      return other.orElseThrow(() -> ColocationException.unchecked(error));
+    }
+    return (found.isPresent() ? found : found(ofCurrentNamespace, find, choose))
         .orElseThrow(() -> new NoSuchTableException(identifier));
   }
 

@@ -131,6 +131,11 @@ public final class KubernetesApi implements Cluster.Requests {
     throw new ColocationException(refusal(what, answer)).unchecked();
   }
 
+  /** Whether an error is that of an account without the right to what it asked for. */
+  public static boolean isForbidden(Throwable error) {
+    return error instanceof ColocationException && error.getMessage().endsWith(FORBIDDEN);
+  }
+
   /** The error message for an answer that refuses a request. */
   static String refusal(String what, Answer answer) {
     return what + switch (answer.status()) {
