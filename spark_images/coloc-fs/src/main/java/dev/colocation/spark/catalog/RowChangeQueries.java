@@ -218,7 +218,7 @@ final class RowChangeQueries {
   }
 
   /** Whether an expression has a value for every row: comparisons of columns and constants, and what combines them. */
-  private static boolean neverFails(Expression condition) {
+  static boolean neverFails(Expression condition) {
     return (condition instanceof And || condition instanceof Or || condition instanceof Not || condition instanceof IsNull
         || condition instanceof IsNotNull || condition instanceof In || condition instanceof BinaryComparison
         || condition instanceof Attribute || condition instanceof Literal)
@@ -324,7 +324,7 @@ final class RowChangeQueries {
   }
 
   /** Whether equal values are the same bytes: not so for 0.0 and -0.0, and texts of collations. */
-  private static boolean isComparedByBytes(DataType type) {
+  static boolean isComparedByBytes(DataType type) {
     return !(FractionKeys.isFraction(type) || type instanceof StructType)
         && !(type instanceof StringType text && !text.supportsBinaryEquality());
   }

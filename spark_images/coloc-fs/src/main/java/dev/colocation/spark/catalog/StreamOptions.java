@@ -88,10 +88,13 @@ record StreamOptions(
   }
 
   private static OptionalLong bytes(String given) {
+    if (given == null) {
+      return OptionalLong.empty();
+    }
     try {
-      long bytes = given == null ? 1 : JavaUtils.byteStringAsBytes(given);
+      long bytes = JavaUtils.byteStringAsBytes(given);
       if (bytes > 0) {
-        return given == null ? OptionalLong.empty() : OptionalLong.of(bytes);
+        return OptionalLong.of(bytes);
       }
     } catch (NumberFormatException error) {
       // As a size that is none.

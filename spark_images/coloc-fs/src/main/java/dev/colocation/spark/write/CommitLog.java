@@ -53,6 +53,11 @@ public final class CommitLog {
         changed.rows().map(RowCounts::deleted).orElse(null), removed.isPresent() ? removed.getAsLong() : null));
   }
 
+  /** A statement that had nothing to commit. */
+  static void addNothing(String table, String change, long snapshotId) {
+    add(new Entry(table, change, 0, 0, snapshotId, false));
+  }
+
   static synchronized void add(Entry entry) {
     KEPT.addLast(entry);
     added++;

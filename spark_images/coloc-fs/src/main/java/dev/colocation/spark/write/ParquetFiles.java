@@ -44,7 +44,6 @@ record ParquetFiles(Map<String, String> configuration, long fileBytes) implement
       "spark.sql.parquet.writeLegacyFormat", "false",
       "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS",
       "spark.sql.parquet.fieldId.write.enabled", "false");
-  private static final long LEAST_ROW_GROUP_BYTES = 1 << 12;
   private static final Map<String, String> NO_REBASING = Map.of(
       "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED",
       "spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED");
@@ -98,7 +97,7 @@ record ParquetFiles(Map<String, String> configuration, long fileBytes) implement
 
   /** Half of a file at most: rows are counted as they are in memory until their row group ends, and are smaller then. */
   private long rowGroupBytes() {
-    return Math.min(Manifest.ROW_GROUP_BYTES, Math.max(LEAST_ROW_GROUP_BYTES, fileBytes / 2));
+    return Math.min(Manifest.ROW_GROUP_BYTES, Math.max(1, fileBytes / 2));
   }
 
   private static final class Builder extends ParquetWriter.Builder<InternalRow, Builder> {

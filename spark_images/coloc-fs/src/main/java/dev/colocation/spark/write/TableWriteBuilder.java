@@ -207,7 +207,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
       if (sent.isEmpty() && replacesNothing && !isRecorded) {
         LOG.info("{}: no rows, nothing is committed", description());
         long there = begun.table().snapshotId();
-        CommitLog.add(new CommitLog.Entry(target.name(), mode.label(), 0, 0, there, false));
+        CommitLog.addNothing(target.name(), mode.label(), there);
         return WriteResult.nothing(there);
       }
       List<DataFile> files = sent.stream().map(SentFile::file).toList();

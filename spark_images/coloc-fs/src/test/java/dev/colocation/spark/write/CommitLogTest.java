@@ -27,6 +27,14 @@ class CommitLogTest {
   }
 
   @Test
+  void aStatementThatCommitsNothingAddsNothing() {
+    long before = CommitLog.count();
+    CommitLog.addNothing("shop.orders", "append", 7);
+    assertEquals("[{\"table\":\"shop.orders\",\"change\":\"append\",\"rows\":0,\"files\":0,\"snapshot_id\":7,"
+        + "\"was_committed_before\":false}]", CommitLog.since(before));
+  }
+
+  @Test
   void newestEntriesAreKept() {
     long before = CommitLog.count();
     IntStream.rangeClosed(1, 1500).forEach(CommitLogTest::add);
