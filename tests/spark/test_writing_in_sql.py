@@ -506,6 +506,11 @@ def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
     files = [metric.accumulatorId() for metric in metrics if metric.name() == "files written"]
     written = session.sql(f"SELECT count(*) FROM {table}.files").collect()[0][0]
     assert {values.apply(number) for number in files if values.contains(number)} == {str(written)}
+    store, numbers = session.sparkContext._jsc.sc().statusStore(), last.stages().toList()
+    stages = [store.lastStageAttempt(numbers.apply(place)) for place in range(numbers.size())]
+    shown = [sum(stage.outputBytes() for stage in stages), sum(stage.outputRecords() for stage in stages)]
+    [in_files] = session.sql(f"SELECT sum(bytes), sum(rows) FROM {table}.files").collect()
+    assert shown == [*in_files]
 
 
 def test_caches_and_other_sessions(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:

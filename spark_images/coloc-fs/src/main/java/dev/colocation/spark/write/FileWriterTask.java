@@ -15,7 +15,6 @@ import dev.colocation.spark.write.RowFields.RowOrder;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -46,8 +45,6 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 final class FileWriterTask implements DataWriter<InternalRow> {
   private static final int ROWS_BETWEEN_REPORTS = 1 << 14;
-  /** So many files are open at most. */
-  private static final int MOST_OPEN = 100;
   /** How often a file's size is looked at. */
   private static final int ROWS_BETWEEN_SIZES = 1 << 10;
 
@@ -59,7 +56,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private final List<Field> required;
   private final List<Field> padded;
   private final Function1<InternalRow, InternalRow> lengthsOf;
-  private final Map<InternalRow, OpenFile> opened = new LinkedHashMap<>();
+  private final OpenFiles<InternalRow, OpenFile> opened = new OpenFiles<>(one -> one.file.heldBytes(), this::end);
 
   private Rows known;
   private InternalRow key;
@@ -67,7 +64,6 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private OpenFile open;
   private int files;
   private long rows;
-  private long weighedAt;
   private long bytes;
   private WriteException refusal;
 
@@ -140,7 +136,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       open.rows++;
       rows++;
       if (rows % ROWS_BETWEEN_REPORTS == 0) {
-        report(bytes + opened.values().stream().mapToLong(one -> one.file.bytes()).sum());
+        report(bytes + opened.sum(one -> one.file.bytes()));
       }
     }
   }
@@ -169,18 +165,14 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     lastBucket = OptionalInt.of(bucket);
     Map<String, String> partition = partition(newKey);
     if (known != Rows.OF_BUCKET_INTERLEAVED) {
-      endAll();
-    } else if (rows - weighedAt >= ROWS_BETWEEN_REPORTS) {
-      weighedAt = rows;
-      keepWithin(plan.openBytes());
+      opened.endAll();
+    } else {
+      opened.weigh(rows, plan::openBytes);
     }
     open = opened.get(newKey);
     if (refusal == null && open == null) {
-      if (opened.size() >= MOST_OPEN) {
-        endLargest();
-      }
       open = new OpenFile(bucket, partition, plan);
-      opened.put(newKey, open);
+      opened.add(newKey, open);
     }
   }
 
@@ -188,27 +180,9 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private boolean endsFull(InternalRow next) throws IOException {
     boolean ends = open.isFull(plan.parquet().fileBytes()) && open.order.endsBefore(next);
     if (ends) {
-      end(opened.remove(key));
+      opened.end(key);
     }
     return ends;
-  }
-
-  /** Closes the largest files until the others fit; their partitions go on in new ones. Only where the task turns to another file. */
-  private void keepWithin(long mostBytes) throws IOException {
-    while (opened.size() > 1 && opened.values().stream().mapToLong(one -> one.file.heldBytes()).sum() > mostBytes) {
-      endLargest();
-    }
-  }
-
-  private void endLargest() throws IOException {
-    end(opened.remove(opened.entrySet().stream()
-        .max(Comparator.comparingLong(entry -> entry.getValue().file.heldBytes())).orElseThrow().getKey()));
-  }
-
-  private void endAll() throws IOException {
-    while (!opened.isEmpty()) {
-      end(opened.remove(opened.keySet().iterator().next()));
-    }
   }
 
   private Map<String, String> partition(InternalRow newKey) {
@@ -291,7 +265,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   private List<SentFile> finish() throws IOException {
     if (refusal == null) {
-      endAll();
+      opened.endAll();
     }
     try {
       return refusal == null ? sendQueue.finish() : List.of();
@@ -312,8 +286,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   @Override
   public void abort() {
     // The writers are not closed, which would write their buffered rows for nothing.
-    opened.values().forEach(one -> one.file.content().delete());
-    opened.clear();
+    opened.abandon(one -> one.file.content().delete());
   }
 
   @Override
