@@ -109,9 +109,9 @@ def test_stars_drop_no_column(session: SparkSession) -> None:
     found = sorted(tuple(row) for row in session.sql(f"SELECT k, v, note FROM {table}").collect())
     assert found == [(1, 1, None), (2, 20, "two"), (3, 30, "three")]
     session.sql(f"USE {IN}")
-    source = "(SELECT * FROM VALUES (2, 20, 'two', 2) AS s(k, v, note, size)) s"
-    with pytest.raises(AnalysisException, match=r"lacks columns .*: size. Add them with MERGE WITH SCHEMA"):
-        session.sql(f"MERGE INTO starred t USING {source} {UPSERT}")
+    source = "(SELECT * FROM VALUES (2, 20, 'two', 4) AS s(k, v, note, size)) s"
+    session.sql(f"MERGE WITH SCHEMA EVOLUTION INTO starred t USING {source} {UPSERT}")
+    assert session.sql("SELECT size FROM starred WHERE k = 2").collect() == [(4,)]
 
 
 def test_a_repeated_statement(session: SparkSession) -> None:
