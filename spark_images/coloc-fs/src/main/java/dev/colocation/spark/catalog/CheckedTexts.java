@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.plan.Replacing;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -15,8 +16,6 @@ import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Writes of VARCHAR and CHAR columns on Spark 4.0: once Spark has checked the lengths of values, they are plain texts, as the table's
@@ -32,24 +31,14 @@ public final class CheckedTexts extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return plan.resolveOperatorsUp(new Plain());
+    return plan.resolveOperatorsUp(Replacing.each(V2WriteCommand.class, CheckedTexts::plain));
   }
 
-  private static final class Plain extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof V2WriteCommand command && command.resolved() && CatalogStatements.target((LogicalPlan) command.table()) != null
-          && CollectionConverters.asJava(((LogicalPlan) command.table()).output()).stream()
-              .noneMatch(column -> column.metadata().contains(DECLARED_TYPE));
-    }
-
-    @Override
-    public LogicalPlan apply(LogicalPlan node) {
-      V2WriteCommand command = (V2WriteCommand) node;
-      return (LogicalPlan) command.withNewQuery(plain(command.query(), PROJECTIONS));
-    }
+  private static LogicalPlan plain(V2WriteCommand command) {
+    LogicalPlan table = (LogicalPlan) command.table();
+    boolean isPlain = command.resolved() && CatalogStatements.target(table) != null
+        && CollectionConverters.asJava(table.output()).stream().noneMatch(column -> column.metadata().contains(DECLARED_TYPE));
+    return (LogicalPlan) (isPlain ? command.withNewQuery(plain(command.query(), PROJECTIONS)) : command);
   }
 
   private static LogicalPlan plain(LogicalPlan query, int projections) {
@@ -68,17 +57,14 @@ public final class CheckedTexts extends Rule<LogicalPlan> {
     if (!(column instanceof Alias alias)) {
       return column;
     }
-    Expression value = alias.child() instanceof AttributeReference attribute
-        ? CharVarcharUtils.cleanAttrMetadata(attribute) : alias.child().mapChildren(new PlainAttribute());
+    Expression value = alias.child() instanceof AttributeReference
+        ? plain(alias.child()) : alias.child().mapChildren(CheckedTexts::plain);
     Metadata metadata = new MetadataBuilder().withMetadata(alias.metadata()).remove(DECLARED_TYPE).build();
     return new Alias(
         value, alias.name(), alias.exprId(), alias.qualifier(), Option.apply(metadata), alias.nonInheritableMetadataKeys());
   }
 
-  private static final class PlainAttribute extends AbstractFunction1<Expression, Expression> {
-    @Override
-    public Expression apply(Expression child) {
-      return child instanceof AttributeReference attribute ? CharVarcharUtils.cleanAttrMetadata(attribute) : child;
-    }
+  private static Expression plain(Expression value) {
+    return value instanceof AttributeReference attribute ? CharVarcharUtils.cleanAttrMetadata(attribute) : value;
   }
 }

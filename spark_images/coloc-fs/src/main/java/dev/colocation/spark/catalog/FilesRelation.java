@@ -43,7 +43,6 @@ import scala.Tuple2;
 import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
 
 /**
  * A table's files as a relation like that of Spark's own file tables: {@code CREATE TABLE … USING parquet PARTITIONED BY …
@@ -69,7 +68,8 @@ final class FilesRelation {
       shown.put(column.exprId(), isSame ? column.withExprId(wanted.get(position).exprId()) : column);
       renamed |= !isSame;
     }
-    LogicalPlan relation = stored.mapExpressions(new Shown(shown));
+    LogicalPlan relation = stored.mapExpressions(
+        expression -> expression instanceof AttributeReference column ? shown.getOrDefault(column.exprId(), column) : expression);
     return renamed ? renamed(relation, wanted) : relation;
   }
 
@@ -235,20 +235,6 @@ final class FilesRelation {
           : alias(column, name.name(), name.exprId()));
     }
     return new Project(sequence(shown), relation);
-  }
-
-  /** Columns as the catalog's table has them: with their ids, comments and lengths of texts. */
-  private static final class Shown extends AbstractFunction1<Expression, Expression> {
-    private final Map<ExprId, Expression> columns;
-
-    Shown(Map<ExprId, Expression> columns) {
-      this.columns = columns;
-    }
-
-    @Override
-    public Expression apply(Expression expression) {
-      return expression instanceof AttributeReference column ? columns.getOrDefault(column.exprId(), column) : expression;
-    }
   }
 
   private static ListedFiles listed(LoadedTable table, String location, List<Path> paths, StructType schema) {

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.plan.Replacing;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -17,7 +18,6 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * {@code INSERT INTO t (k) …} and {@code INSERT INTO t BY NAME …} on Spark 4.0: missing columns become NULL, as in later versions
@@ -31,33 +31,26 @@ public final class MissingColumns extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return plan.resolveOperatorsUp(new Completed());
+    return plan.resolveOperatorsUp(Replacing.each(InsertIntoStatement.class, MissingColumns::completed));
   }
 
-  private static final class Completed extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof InsertIntoStatement insert && CatalogStatements.target(insert.table()) != null
-          && insert.query().resolved() && SQLConf.get().useNullsForMissingDefaultColumnValues() && !leftOut(insert).isEmpty();
+  private static LogicalPlan completed(InsertIntoStatement insert) {
+    boolean isOurs = CatalogStatements.target(insert.table()) != null && insert.query().resolved();
+    List<Attribute> leftOut = isOurs && SQLConf.get().useNullsForMissingDefaultColumnValues() ? leftOut(insert) : List.of();
+    if (leftOut.isEmpty()) {
+      return insert;
     }
-
-    @Override
-    public LogicalPlan apply(LogicalPlan node) {
-      InsertIntoStatement insert = (InsertIntoStatement) node;
-      List<NamedExpression> values = new ArrayList<>(CollectionConverters.asJava(insert.query().output()));
-      List<String> names = new ArrayList<>(CollectionConverters.asJava(insert.userSpecifiedCols()));
-      for (Attribute column : leftOut(insert)) {
-        values.add(new Alias(new Literal(null, column.dataType()), column.name(), NamedExpression$.MODULE$.newExprId(),
-            FilesRelation.sequence(List.of()), Option.empty(), FilesRelation.sequence(List.of())));
-        names.add(column.name());
-      }
-      return new InsertIntoStatement(
-          insert.table(), insert.partitionSpec(), FilesRelation.sequence(insert.byName() ? List.of() : names),
-          new Project(FilesRelation.sequence(values), insert.query()), insert.overwrite(), insert.ifPartitionNotExists(),
-          insert.byName());
+    List<NamedExpression> values = new ArrayList<>(CollectionConverters.asJava(insert.query().output()));
+    List<String> names = new ArrayList<>(CollectionConverters.asJava(insert.userSpecifiedCols()));
+    for (Attribute column : leftOut) {
+      values.add(new Alias(new Literal(null, column.dataType()), column.name(), NamedExpression$.MODULE$.newExprId(),
+          FilesRelation.sequence(List.of()), Option.empty(), FilesRelation.sequence(List.of())));
+      names.add(column.name());
     }
+    return new InsertIntoStatement(
+        insert.table(), insert.partitionSpec(), FilesRelation.sequence(insert.byName() ? List.of() : names),
+        new Project(FilesRelation.sequence(values), insert.query()), insert.overwrite(), insert.ifPartitionNotExists(),
+        insert.byName());
   }
 
   /** The missing columns; none where rows are given by position, or where the numbers of values and names differ, which Spark refuses. */

@@ -2,6 +2,7 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.Names;
+import dev.colocation.spark.plan.Replacing;
 import dev.colocation.spark.write.PartitionText;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -28,8 +29,6 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Conditions of partition columns in {@code DELETE}, such as {@code dt < '2026-01-01'} or {@code year(dt) = 2025}: evaluates them
@@ -50,7 +49,7 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
 
   private static LogicalPlan changed(DeleteFromTable delete, Expression condition) {
     if (delete.table() instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable table
-        && !isEqualities(condition) && condition.find(new IsUnevaluable()).isEmpty()) {
+        && !isEqualities(condition) && condition.find(PartitionConditions::isReplacedLater).isEmpty()) {
       List<Attribute> columns = CollectionConverters.asJava(condition.references().toSeq());
       List<String> partitionedBy = table.loaded().layout().partitionedBy().stream().map(Names::lowerCase).toList();
       if (columns.stream().allMatch(column -> partitionedBy.contains(Names.lowerCase(column.name())))) {
@@ -108,41 +107,23 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
   }
 
   /** One partition's values in place of its columns. */
-  private static final class Values extends AbstractPartialFunction<Expression, Expression> {
-    private static final long serialVersionUID = 1L;
-
-    private final transient TablePartitions.Found partition;
-
-    Values(TablePartitions.Found partition) {
-      this.partition = partition;
-    }
-
-    @Override
-    public boolean isDefinedAt(Expression part) {
-      return part instanceof Attribute;
-    }
-
-    @Override
-    public Expression apply(Expression part) {
-      Attribute column = (Attribute) part;
-      return new Literal(partition.value(column.name(), column.dataType()), column.dataType());
-    }
-
+  private record Values(TablePartitions.Found partition) {
     boolean fulfil(Expression condition) {
-      return Boolean.TRUE.equals(condition.transform(this).eval(InternalRow.empty()));
+      return Boolean.TRUE.equals(condition.transform(Replacing.each(Attribute.class, this::literal)).eval(InternalRow.empty()));
     }
 
     Expression equality(Attribute column) {
-      Literal value = (Literal) apply(column);
+      Literal value = literal(column);
       return value.value() == null ? new IsNull(column) : new EqualTo(column, value);
+    }
+
+    private Literal literal(Attribute column) {
+      return new Literal(partition.value(column.name(), column.dataType()), column.dataType());
     }
   }
 
   /** An expression that Spark replaces later, such as a Python function. */
-  private static final class IsUnevaluable extends AbstractFunction1<Expression, Object> {
-    @Override
-    public Object apply(Expression part) {
-      return part instanceof Unevaluable && !(part instanceof Attribute);
-    }
+  private static boolean isReplacedLater(Expression part) {
+    return part instanceof Unevaluable && !(part instanceof Attribute);
   }
 }

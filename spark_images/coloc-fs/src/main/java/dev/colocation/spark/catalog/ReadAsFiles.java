@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.plan.Replacing;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -20,7 +21,6 @@ import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -57,7 +57,8 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
       return merge.withNewChildren(FilesRelation.sequence(List.of(
           withoutLengths(merge, merge.targetTable()), merge.sourceTable().resolveOperatorsUp(new Replacement()))));
     }
-    return plan.resolveOperatorsUp(new Replacement()).resolveExpressions(new InSubqueries());
+    return plan.resolveOperatorsUp(new Replacement()).resolveExpressions(
+        Replacing.each(SubqueryExpression.class, ReadAsFiles::read));
   }
 
   /**
@@ -66,28 +67,12 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
    */
   private static LogicalPlan withoutLengths(LogicalPlan statement, LogicalPlan target) {
     boolean isResolved = CollectionConverters.asJava(statement.expressions()).stream().allMatch(Expression::resolved);
-    return isResolved ? target.transformUp(new WithoutLengths()) : target;
+    return isResolved ? target.transformUp(
+        Replacing.each(DataSourceV2Relation.class, relation -> relation.mapExpressions(ReadAsFiles::withoutLength))) : target;
   }
 
-  private static final class WithoutLengths extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof DataSourceV2Relation;
-    }
-
-    @Override
-    public LogicalPlan apply(LogicalPlan node) {
-      return node.mapExpressions(new WithoutLength());
-    }
-  }
-
-  private static final class WithoutLength extends AbstractFunction1<Expression, Expression> {
-    @Override
-    public Expression apply(Expression expression) {
-      return expression instanceof AttributeReference column ? CharVarcharUtils.cleanAttrMetadata(column) : expression;
-    }
+  private static Expression withoutLength(Expression expression) {
+    return expression instanceof AttributeReference column ? CharVarcharUtils.cleanAttrMetadata(column) : expression;
   }
 
   private static final class Replacement extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
@@ -102,7 +87,7 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan node) {
       if (node instanceof StreamingRelationV2) {
-        return node.mapExpressions(new PlainTexts());
+        return node.mapExpressions(ReadAsFiles::plainText);
       }
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
       ColocationTable table = (ColocationTable) relation.table();
@@ -115,34 +100,20 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
    * Tables in the plans of subqueries. Spark analyzes those that a statement has; but from a {@code MERGE} into another format's
    * table it makes one of its own, which chooses the files of that table in which rows may match.
    */
-  private static final class InSubqueries extends AbstractPartialFunction<Expression, Expression> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(Expression expression) {
-      return expression instanceof SubqueryExpression;
-    }
-
-    @Override
-    public Expression apply(Expression expression) {
-      SubqueryExpression subquery = (SubqueryExpression) expression;
-      LogicalPlan read = subquery.plan().resolveOperatorsUp(new Replacement());
-      return read == subquery.plan() ? subquery : subquery.withNewPlan(read);
-    }
+  private static Expression read(SubqueryExpression subquery) {
+    LogicalPlan read = subquery.plan().resolveOperatorsUp(new Replacement());
+    return read == subquery.plan() ? subquery : subquery.withNewPlan(read);
   }
 
   /** Texts with a length are texts in plans, as Spark has it for tables that are no streams; the length is in the metadata. */
-  private static final class PlainTexts extends AbstractFunction1<Expression, Expression> {
-    @Override
-    public Expression apply(Expression expression) {
-      if (!(expression instanceof AttributeReference column) || !CharVarcharUtils.hasCharVarchar(column.dataType())) {
-        return expression;
-      }
-      StructType declared = new StructType().add(column.name(), column.dataType(), column.nullable(), column.metadata());
-      StructField plain = CharVarcharUtils.replaceCharVarcharWithStringInSchema(declared).apply(0);
-      return new AttributeReference(
-          column.name(), plain.dataType(), column.nullable(), plain.metadata(), column.exprId(), column.qualifier());
+  private static Expression plainText(Expression expression) {
+    if (!(expression instanceof AttributeReference column) || !CharVarcharUtils.hasCharVarchar(column.dataType())) {
+      return expression;
     }
+    StructType declared = new StructType().add(column.name(), column.dataType(), column.nullable(), column.metadata());
+    StructField plain = CharVarcharUtils.replaceCharVarcharWithStringInSchema(declared).apply(0);
+    return new AttributeReference(
+        column.name(), plain.dataType(), column.nullable(), plain.metadata(), column.exprId(), column.qualifier());
   }
 
   /**

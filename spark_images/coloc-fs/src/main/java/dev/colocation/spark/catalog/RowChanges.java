@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.plan.Replacing;
 import dev.colocation.spark.write.RowChange;
 import java.util.ArrayList;
 import java.util.List;
@@ -32,8 +33,6 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * {@code UPDATE}, {@code DELETE} and {@code MERGE} of single rows: puts a {@link RowChangeCommand} in the place of a resolved
@@ -55,36 +54,15 @@ public final class RowChanges extends Rule<LogicalPlan> {
 
   /** The statement with its common table expressions in each of its queries. */
   private static LogicalPlan withDefinitions(WithCTE with) {
-    LogicalPlan statement = with.plan().mapExpressions(new InSubqueries(with));
+    LogicalPlan statement = with.plan().mapExpressions(expression -> inSubqueries(expression, with));
     return statement instanceof MergeIntoTable merge
         ? merge.withNewChildren(FilesRelation.sequence(List.of(merge.targetTable(), new WithCTE(merge.sourceTable(), with.cteDefs()))))
         : statement;
   }
 
-  private static final class InSubqueries extends AbstractFunction1<Expression, Expression> {
-    private final WithCTE with;
-
-    InSubqueries(WithCTE with) {
-      this.with = with;
-    }
-
-    @Override
-    public Expression apply(Expression expression) {
-      return expression.transform(new AbstractPartialFunction<Expression, Expression>() {
-        private static final long serialVersionUID = 1L;
-
-        @Override
-        public boolean isDefinedAt(Expression part) {
-          return part instanceof SubqueryExpression;
-        }
-
-        @Override
-        public Expression apply(Expression part) {
-          SubqueryExpression subquery = (SubqueryExpression) part;
-          return subquery.withNewPlan(new WithCTE(subquery.plan(), with.cteDefs()));
-        }
-      });
-    }
+  private static Expression inSubqueries(Expression expression, WithCTE with) {
+    return expression.transform(Replacing.each(
+        SubqueryExpression.class, subquery -> subquery.withNewPlan(new WithCTE(subquery.plan(), with.cteDefs()))));
   }
 
   private static Optional<LogicalPlan> command(LogicalPlan plan) {
@@ -210,15 +188,8 @@ public final class RowChanges extends Rule<LogicalPlan> {
     if (SubqueryExpression.hasSubquery(given)) {
       throw ColocationException.unchecked(QueryCompilationErrors$.MODULE$.subqueryNotAllowedInMergeCondition(name, given));
     }
-    if (given.find(new IsAggregate()).isDefined()) {
+    if (given.find(part -> part instanceof AggregateExpression).isDefined()) {
       throw ColocationException.unchecked(QueryCompilationErrors$.MODULE$.aggregationNotAllowedInMergeCondition(name, given));
-    }
-  }
-
-  private static final class IsAggregate extends AbstractFunction1<Expression, Object> {
-    @Override
-    public Object apply(Expression part) {
-      return part instanceof AggregateExpression;
     }
   }
 }

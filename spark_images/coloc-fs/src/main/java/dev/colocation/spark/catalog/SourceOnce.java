@@ -33,7 +33,6 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
-import scala.runtime.AbstractFunction1;
 
 /**
  * The source of a MERGE, which several queries read. Rows of colocated tables that lie in the target's buckets are read again by
@@ -167,14 +166,7 @@ final class SourceOnce implements AutoCloseable {
     SparkSession planning = session.cloneSession();
     planning.sessionState().conf().setConfString("spark.sql.adaptive.enabled", "false");
     SparkPlan planned = Dataset.ofRows(planning, source).queryExecution().executedPlan();
-    return planned.find(new IsShuffle()).isEmpty() && isHashed(planned.outputPartitioning(), keys, buckets);
-  }
-
-  private static final class IsShuffle extends AbstractFunction1<SparkPlan, Object> {
-    @Override
-    public Object apply(SparkPlan node) {
-      return node instanceof ShuffleExchangeLike;
-    }
+    return planned.find(node -> node instanceof ShuffleExchangeLike).isEmpty() && isHashed(planned.outputPartitioning(), keys, buckets);
   }
 
   private static boolean isHashed(Partitioning partitioning, List<Expression> keys, int buckets) {

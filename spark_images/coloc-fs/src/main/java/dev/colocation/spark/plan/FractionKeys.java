@@ -28,7 +28,6 @@ import scala.Option;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Plans scans of tables that are bucketed by FLOAT or DOUBLE columns, so that joins and windows by these need no shuffle: Spark's
@@ -43,7 +42,7 @@ public final class FractionKeys extends SparkStrategy {
     }
     return UnknownSpark.orAsPlanned(sequence(List.of()), nothing -> sequence(
         CollectionConverters.asJava(CommonBuckets.planned(plan)).stream()
-            .map(scan -> scan.transformUp(new Wrapped())).toList()));
+            .map(scan -> scan.transformUp(Replacing.each(FileSourceScanExec.class, FractionKeysExec::new))).toList()));
   }
 
   private static boolean isOfFractions(LogicalPlan plan) {
@@ -66,39 +65,12 @@ public final class FractionKeys extends SparkStrategy {
 
   /** The plan as Spark itself would have it. */
   public static SparkPlan planned(SparkPlan plan) {
-    return UnknownSpark.orAsPlanned(plan, settled -> settled.transformUp(new Unwrapped()));
+    return UnknownSpark.orAsPlanned(plan, settled -> settled.transformUp(
+        Replacing.each(FractionKeysExec.class, FractionKeysExec::plain)));
   }
 
   private static <T> Seq<T> sequence(List<T> list) {
     return CollectionConverters.asScala(list).toSeq();
-  }
-
-  private static final class Wrapped extends AbstractPartialFunction<SparkPlan, SparkPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(SparkPlan node) {
-      return node instanceof FileSourceScanExec;
-    }
-
-    @Override
-    public SparkPlan apply(SparkPlan node) {
-      return new FractionKeysExec(node);
-    }
-  }
-
-  private static final class Unwrapped extends AbstractPartialFunction<SparkPlan, SparkPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(SparkPlan node) {
-      return node instanceof FractionKeysExec;
-    }
-
-    @Override
-    public SparkPlan apply(SparkPlan node) {
-      return ((FractionKeysExec) node).plain();
-    }
   }
 
   /**

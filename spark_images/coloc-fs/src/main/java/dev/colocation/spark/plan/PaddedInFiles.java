@@ -18,7 +18,6 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Spark pads the values of CHAR columns in every query, which hides that rows are bucketed by them. Where the table's manifest
@@ -39,7 +38,8 @@ public final class PaddedInFiles extends Rule<LogicalPlan> {
   private static LogicalPlan withoutPadding(LogicalPlan plan) {
     Map<ExprId, Integer> lengths = new HashMap<>();
     CollectionConverters.asJava(plan.collectLeaves()).forEach(leaf -> addLengths(leaf, lengths));
-    return lengths.isEmpty() ? plan : plan.transformAllExpressions(new Paddings(lengths));
+    return lengths.isEmpty() ? plan : plan.transformAllExpressions(
+        Replacing.each(StaticInvoke.class, call -> withoutPadding(call, lengths)));
   }
 
   private static void addLengths(LogicalPlan leaf, Map<ExprId, Integer> lengths) {
@@ -63,28 +63,11 @@ public final class PaddedInFiles extends Rule<LogicalPlan> {
     }
   }
 
-  private static final class Paddings extends AbstractPartialFunction<Expression, Expression> {
-    private static final long serialVersionUID = 1L;
-
-    private final transient Map<ExprId, Integer> lengths;
-
-    Paddings(Map<ExprId, Integer> lengths) {
-      this.lengths = lengths;
-    }
-
-    @Override
-    public boolean isDefinedAt(Expression expression) {
-      if (!(expression instanceof StaticInvoke call) || !call.functionName().equals(FUNCTION)) {
-        return false;
-      }
-      List<Expression> arguments = CollectionConverters.asJava(call.arguments());
-      return arguments.size() == 2 && arguments.get(0) instanceof Attribute column && lengths.containsKey(column.exprId())
-          && arguments.get(1) instanceof Literal length && lengths.get(column.exprId()).equals(length.value());
-    }
-
-    @Override
-    public Expression apply(Expression expression) {
-      return ((StaticInvoke) expression).arguments().head();
-    }
+  private static Expression withoutPadding(StaticInvoke call, Map<ExprId, Integer> lengths) {
+    List<Expression> arguments = CollectionConverters.asJava(call.arguments());
+    boolean isPadding = call.functionName().equals(FUNCTION) && arguments.size() == 2
+        && arguments.get(0) instanceof Attribute column && lengths.containsKey(column.exprId())
+        && arguments.get(1) instanceof Literal length && lengths.get(column.exprId()).equals(length.value());
+    return isPadding ? arguments.get(0) : call;
   }
 }

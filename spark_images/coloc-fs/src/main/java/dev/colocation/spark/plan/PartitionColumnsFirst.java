@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -18,8 +19,6 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Puts the equalities of partition columns first in a join's condition. A merge join wants its rows in the order of its keys:
@@ -35,7 +34,8 @@ public final class PartitionColumnsFirst extends Rule<LogicalPlan> {
   private static LogicalPlan ordered(LogicalPlan plan) {
     Set<ExprId> partitionColumns = new HashSet<>();
     CollectionConverters.asJava(plan.collectLeaves()).forEach(leaf -> addPartitionColumns(leaf, partitionColumns));
-    return partitionColumns.isEmpty() ? plan : plan.transformUp(new Conditions(partitionColumns));
+    return partitionColumns.isEmpty() ? plan : plan.transformUp(
+        Replacing.each(Join.class, join -> reordered(join, partitionColumns)));
   }
 
   private static void addPartitionColumns(LogicalPlan leaf, Set<ExprId> found) {
@@ -49,49 +49,27 @@ public final class PartitionColumnsFirst extends Rule<LogicalPlan> {
     }
   }
 
-  private static final class Conditions extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    private static final long serialVersionUID = 1L;
+  private static LogicalPlan reordered(Join join, Set<ExprId> partitionColumns) {
+    return join.condition().exists(Expression::deterministic)
+        ? join.mapExpressions(condition -> reordered(condition, partitionColumns)) : join;
+  }
 
-    private final transient Set<ExprId> partitionColumns;
+  private static Expression reordered(Expression condition, Set<ExprId> partitionColumns) {
+    Predicate<Expression> isPartition = part -> part instanceof EqualTo equality
+        && isIn(partitionColumns, equality.left()) && isIn(partitionColumns, equality.right());
+    List<Expression> parts = parts(condition).toList();
+    List<Expression> ordered = new ArrayList<>(parts.stream().filter(isPartition).toList());
+    parts.stream().filter(isPartition.negate()).forEach(ordered::add);
+    return ordered.equals(parts) ? condition : ordered.stream().reduce(And::new).orElseThrow();
+  }
 
-    Conditions(Set<ExprId> partitionColumns) {
-      this.partitionColumns = partitionColumns;
-    }
+  private static Stream<Expression> parts(Expression condition) {
+    return condition instanceof And and
+        ? Stream.concat(parts(and.left()), parts(and.right()))
+        : Stream.of(condition);
+  }
 
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof Join join && join.condition().exists(Expression::deterministic);
-    }
-
-    @Override
-    public LogicalPlan apply(LogicalPlan join) {
-      return join.mapExpressions(new AbstractFunction1<Expression, Expression>() {
-        @Override
-        public Expression apply(Expression condition) {
-          return reordered(condition);
-        }
-      });
-    }
-
-    private Expression reordered(Expression condition) {
-      List<Expression> parts = parts(condition).toList();
-      List<Expression> ordered = new ArrayList<>(parts.stream().filter(this::ofPartitionColumns).toList());
-      parts.stream().filter(part -> !ofPartitionColumns(part)).forEach(ordered::add);
-      return ordered.equals(parts) ? condition : ordered.stream().reduce(And::new).orElseThrow();
-    }
-
-    private static Stream<Expression> parts(Expression condition) {
-      return condition instanceof And and
-          ? Stream.concat(parts(and.left()), parts(and.right()))
-          : Stream.of(condition);
-    }
-
-    private boolean ofPartitionColumns(Expression part) {
-      return part instanceof EqualTo equality && isPartitionColumn(equality.left()) && isPartitionColumn(equality.right());
-    }
-
-    private boolean isPartitionColumn(Expression side) {
-      return side instanceof AttributeReference column && partitionColumns.contains(column.exprId());
-    }
+  private static boolean isIn(Set<ExprId> columns, Expression side) {
+    return side instanceof AttributeReference column && columns.contains(column.exprId());
   }
 }

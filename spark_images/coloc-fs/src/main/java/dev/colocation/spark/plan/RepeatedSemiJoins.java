@@ -19,7 +19,6 @@ import org.apache.spark.sql.execution.joins.BaseJoinExec;
 import org.apache.spark.sql.execution.joins.SortMergeJoinExec;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Filters one side of a join where Spark filters both by the same semi-join: rows of the right side whose key is none of the left
@@ -34,21 +33,7 @@ final class RepeatedSemiJoins {
 
   /** The plan as Spark made it, without what its joins do twice. */
   static SparkPlan once(SparkPlan plan) {
-    return plan.transformUp(new Joins());
-  }
-
-  private static final class Joins extends AbstractPartialFunction<SparkPlan, SparkPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(SparkPlan node) {
-      return node instanceof SortMergeJoinExec;
-    }
-
-    @Override
-    public SparkPlan apply(SparkPlan node) {
-      return once((SortMergeJoinExec) node);
-    }
+    return plan.transformUp(Replacing.each(SortMergeJoinExec.class, RepeatedSemiJoins::once));
   }
 
   /** The join without the semi-joins on its right side that its left side has, too. */

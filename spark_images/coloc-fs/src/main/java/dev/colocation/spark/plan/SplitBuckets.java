@@ -39,7 +39,6 @@ import org.apache.spark.sql.execution.window.WindowGroupLimitExec;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * More tasks than buckets: where all of a stage's rows come from buckets, each bucket of all its tables is cut at the same keys, so
@@ -83,26 +82,13 @@ public final class SplitBuckets extends Rule<SparkPlan> {
   }
 
   private SparkPlan allStages(SparkPlan plan) {
-    return (plan instanceof Exchange ? plan : ofResult(plan)).transformUp(new Exchanges());
+    return (plan instanceof Exchange ? plan : ofResult(plan)).transformUp(
+        Replacing.each(Exchange.class, exchange -> withChildren(exchange, List.of(stage(exchange.child())))));
   }
 
   private SparkPlan ofResult(SparkPlan plan) {
     return plan instanceof CollectLimitExec || plan instanceof TakeOrderedAndProjectExec
         ? withChildren(plan, List.of(stage(plan.children().head()))) : stage(plan);
-  }
-
-  private final class Exchanges extends AbstractPartialFunction<SparkPlan, SparkPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(SparkPlan node) {
-      return node instanceof Exchange;
-    }
-
-    @Override
-    public SparkPlan apply(SparkPlan node) {
-      return withChildren(node, List.of(stage(node.children().head())));
-    }
   }
 
   /** A stage without the operator that takes its rows elsewhere. */

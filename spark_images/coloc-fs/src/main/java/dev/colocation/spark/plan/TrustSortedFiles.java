@@ -16,7 +16,6 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.window.WindowExec;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Makes use of the order of rows in the files of colocated tables. Loads write sorted files, but Spark trusts them only
@@ -40,26 +39,21 @@ public final class TrustSortedFiles extends Rule<SparkPlan> {
     if (!conf().getConfString(SWITCH, "true").equalsIgnoreCase("true")) {
       return plan;
     }
-    return UnknownSpark.orAsPlanned(plan, planned -> RepeatedSemiJoins.once(planned).transformUp(new Replacements()));
+    return UnknownSpark.orAsPlanned(plan, planned -> RepeatedSemiJoins.once(planned).transformUp(
+        Replacing.each(SparkPlan.class, TrustSortedFiles::better)));
   }
 
-  private static final class Replacements extends AbstractPartialFunction<SparkPlan, SparkPlan> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public boolean isDefinedAt(SparkPlan node) {
-      return node instanceof SortExec sort && !sort.global() || node instanceof BaseAggregateExec || node instanceof WindowExec;
-    }
-
-    @Override
-    public SparkPlan apply(SparkPlan node) {
-      Optional<? extends SparkPlan> better = node instanceof SortExec sort ? withoutSort(sort)
-          : node instanceof WindowExec window ? streamed(window) : SortedAggregates.replacing((BaseAggregateExec) node);
-      return better.isPresent() ? better.get() : node;
-    }
+  private static SparkPlan better(SparkPlan node) {
+    Optional<? extends SparkPlan> better = node instanceof SortExec sort ? withoutSort(sort)
+        : node instanceof WindowExec window ? streamed(window)
+        : node instanceof BaseAggregateExec aggregate ? SortedAggregates.replacing(aggregate) : Optional.empty();
+    return better.isPresent() ? better.get() : node;
   }
 
   private static Optional<SparkPlan> withoutSort(SortExec sort) {
+    if (sort.global()) {
+      return Optional.empty();
+    }
     if (SortedAggregates.isOverSortedFiles(sort.child())
         && SortOrder.orderingSatisfies(sort.child().outputOrdering(), sort.sortOrder())) {
       return Optional.of(sort.child());
