@@ -87,13 +87,18 @@ def test_a_story_in_sql(session: SparkSession) -> None:
 
 
 def test_columns_that_may_not_be_left_out(session: SparkSession) -> None:
-    """Where Spark knows that they are not NULL."""
+    """By a session's setting; else they are NULL."""
     table = make_table(session, f"{IN}.whole")
-    session.conf.set("spark.sql.defaultColumn.useNullsForMissingDefaultValues", "false")
+    setting = "spark.sql.defaultColumn.useNullsForMissingDefaultValues"
+    session.conf.set(setting, "false")
     with pytest.raises(AnalysisException, match="CANNOT_FIND_DATA"):
         session.sql(f"INSERT INTO {table} (k) VALUES (1)")
     session.sql(f"INSERT INTO {table} (v, k) VALUES (2, 1)")
     assert pairs(session, table) == [(1, 2)]
+    session.conf.unset(setting)
+    session.sql(f"INSERT INTO {table} BY NAME SELECT 3 AS k")
+    session.sql(f"INSERT INTO {table} (k) VALUES (4)")
+    assert pairs(session, table) == [(1, 2), (3, None), (4, None)]
 
 
 def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
