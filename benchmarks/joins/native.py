@@ -13,7 +13,7 @@ import duckdb
 
 from demo.disks import data_root, nodes
 
-from .answers import as_texts
+from .answers import are_equal
 from .tables import NAMESPACE, SMALL_TABLES, Table
 from .variants import NATIVE, SMALL, statement_with
 from .workloads import LIMIT, Workload
@@ -95,5 +95,5 @@ def _cpu_seconds() -> float:
 
 def _check(workload: Workload, rows: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]) -> None:
     # A limit without an order may give any rows; how many they are is the same for all.
-    if len(rows) != len(expected) or (len(rows) != LIMIT and as_texts(rows) != as_texts(expected)):
-        raise WrongAnswer(f"{workload.name}: DuckDB has {as_texts(rows)[:3]}, Spark {as_texts(expected)[:3]}")
+    if len(rows) != len(expected) or (len(rows) != LIMIT and not are_equal(rows, expected)):
+        raise WrongAnswer(f"{workload.name}: DuckDB has {rows[:3]}, Spark {expected[:3]}")

@@ -59,7 +59,9 @@ WITH_ONE_NODE_DOWN = tuple(variant for variant in VARIANTS if variant.name in ("
 
 OF_LAYOUTS = tuple(variant for variant in VARIANTS if variant.name != "broadcast")
 OF_WHOLE_TPCH = (
-    *(variant for variant in VARIANTS if variant.name in ("colocated", "spark_bucketed", "iceberg_spj")),
+    *(variant for variant in VARIANTS if variant.name in ("colocated", "spark_bucketed")),
     Variant("ordinary", COLOCATED),
 )
-"""``ordinary`` is Spark as it comes: it shuffles what it does not take for small enough to be broadcast."""
+"""``ordinary`` is Spark as it comes: it shuffles what it does not take for small enough to be broadcast. Iceberg's
+storage-partitioned joins are left out: Q21 fails an assertion of Spark's adaptive execution (Iceberg 1.11, Spark 4.1).
+"""

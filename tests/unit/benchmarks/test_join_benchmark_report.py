@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from benchmarks.joins import report
-from benchmarks.joins.answers import as_texts
+from benchmarks.joins.answers import are_equal
 from benchmarks.joins.measurements import MEASUREMENTS
 from benchmarks.joins.tables import SMALL_TABLES
 from benchmarks.joins.tpch import WHOLE_TPCH
@@ -56,14 +56,17 @@ def test_whole_tpch_is_one_row_per_variant() -> None:
 
 
 @pytest.mark.parametrize(("other", "equal"), [
-    pytest.param({"n": Decimal("0.1234567"), "d": datetime.date(1995, 1, 2)}, True, id="the same"),
-    pytest.param({"n": 0.12356, "d": "1995-01-02"}, False, id="another number"),
-    pytest.param({"n": 0.1234567, "d": None}, False, id="no date"),
+    pytest.param([{"n": Decimal("0.123457"), "d": datetime.date(1995, 1, 2)}], True, id="the same"),
+    pytest.param([{"n": 0.12356, "d": "1995-01-02"}], False, id="another number"),
+    pytest.param([{"n": 0.1234567, "d": None}], False, id="no date"),
+    pytest.param([{"n": "0.1234567", "d": "1995-01-02"}], False, id="a text"),
+    pytest.param([{"d": "1995-01-02", "n": 0.1234567}], False, id="other columns"),
+    pytest.param([], False, id="no row"),
 ])  # fmt: skip
-def test_answers_of_two_engines(other: dict[str, Any], equal: bool) -> None:
-    """Rows in any order; numbers to six digits and four places, whatever their type."""
-    of_spark = [{"n": 2, "d": "x"}, {"n": 0.12345671, "d": "1995-01-02"}]
-    assert (as_texts(of_spark) == as_texts([other, {"n": 2.0, "d": "x"}])) == equal
+def test_answers_of_two_engines(other: list[dict[str, Any]], equal: bool) -> None:
+    """Rows in any order; numbers nearly, whatever their type."""
+    of_spark = [{"n": 2, "d": "x"}, {"n": 0.1234567, "d": "1995-01-02"}]
+    assert are_equal(of_spark, [*other, {"n": 2.0, "d": "x"}]) == equal
 
 
 @pytest.mark.parametrize(("seconds", "said"), [
