@@ -11,6 +11,10 @@ RELATIVE, ABSOLUTE = 1e-6, 1e-6
 Row = Mapping[str, Any]
 
 
+class WrongAnswer(Exception):
+    """Two variants of a workload disagree."""
+
+
 def are_equal(rows: Iterable[Row], others: Iterable[Row]) -> bool:
     """Whether they have the same values, column by column, in any order of rows."""
     ours, theirs = (sorted(map(_split, some)) for some in (rows, others))

@@ -13,7 +13,7 @@ import duckdb
 
 from demo.disks import data_root, nodes
 
-from .answers import are_equal
+from .answers import WrongAnswer, are_equal
 from .tables import NAMESPACE, SMALL_TABLES, Table
 from .variants import NATIVE, SMALL, statement_with
 from .workloads import LIMIT, Workload
@@ -22,10 +22,6 @@ WARM_UP_ROUNDS = 2
 MEMORY = "4GB"
 # What Spark's stages know and DuckDB has not: it shuffles nothing, and runs as one task on the node that has all files.
 WITHOUT_STAGES = {"shuffle_bytes": 0, "local_bytes": 0, "remote_bytes": 0, "tasks": 1, "tasks_local_ratio": None}
-
-
-class WrongAnswer(Exception):
-    """DuckDB disagrees with Spark."""
 
 
 def measure(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
+from benchmarks.joins.answers import WrongAnswer
 from benchmarks.joins.measurements import MEASUREMENTS, Measurement
 from benchmarks.joins.measuring import Stages
 from benchmarks.joins.peers import append_iceberg, create_iceberg, register_peers, write_bucketed
@@ -31,10 +32,6 @@ from colocation.spark import count_exchanges, explain_json, load, read_metrics
 
 RESULTS = Path("/bench/results")
 LOADS_FILE, RUNS_FILE = "loads.json", "runs.json"
-
-
-class WrongAnswer(Exception):
-    """Two variants of a workload disagree."""
 
 
 class NotColocated(Exception):
