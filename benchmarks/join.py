@@ -51,12 +51,12 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code 0: measured, whatever the figures; they and the missed goals are printed."""
     options = parse(arguments)
     started = time.monotonic()
-    if options.reuse:
-        demo_cluster.use_embedded_cluster()
-    else:
-        demo_cluster.start(NODES)
-        demo_cluster.install_operators(cluster.NAMESPACE, {})
     try:
+        if options.reuse:
+            demo_cluster.use_embedded_cluster()
+        else:
+            demo_cluster.start(NODES)
+            demo_cluster.install_operators(cluster.NAMESPACE, {})
         measured = measure(options)
     finally:
         if not options.reuse:

@@ -1,13 +1,10 @@
 """A cluster with both operators on it: Kubeflow's for Spark applications and ours for colocation groups."""
 
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from devcluster import binaries, cluster, images, paths, sbom
-from devcluster.errors import DevclusterError
 
 from .shell import REPOSITORY, kubectl, run
 from .workload import QUICK_JAVA
@@ -50,25 +47,22 @@ def write_sboms() -> list[Path]:
 def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None) -> None:
     """A fresh cluster with all images in it; what an earlier run left is removed first.
 
-    ``disk_gib``, ``clocks_for``: as for `up`. The first run compiles the cluster's programs while it builds images,
-    which wait for the network most of their time.
+    ``disk_gib``, ``clocks_for``: as for `up`. Images are built while the control plane starts, and while the first run
+    compiles the cluster's programs: they wait for the network most of their time.
     """
-    threading.Thread(target=_compile_programs, daemon=True).start()
-    built = images.export(build_images())
-    cluster.up(nodes, images=built, disk_gib=disk_gib, clocks_for=clocks_for)
+    with ThreadPoolExecutor(1) as pool:
+        built = pool.submit(lambda: images.export(build_images()))
+        binaries.ensure((binaries.SPARK_OPERATOR, *binaries.CLUSTER_COMPONENTS))  # its image needs the first one
+        cluster.up(nodes, images=built.result, disk_gib=disk_gib, clocks_for=clocks_for)
     use_embedded_cluster()
-
-
-def _compile_programs() -> None:
-    """The Spark operator first, since its image needs it. What fails fails again, and is said, when it is needed."""
-    with suppress(DevclusterError):
-        binaries.ensure((binaries.SPARK_OPERATOR, *binaries.CLUSTER_COMPONENTS))
 
 
 def install_operators(job_namespace: str, values: dict[str, str]) -> None:
     """Install both charts with helm and wait until their pods are ready. ``values`` are set on our chart."""
-    install_colocation(values)
-    _install_spark_operator(job_namespace)
+    with ThreadPoolExecutor(1) as pool:
+        ours = pool.submit(install_colocation, values)
+        _install_spark_operator(job_namespace)
+        ours.result()
 
 
 def install_colocation(values: dict[str, str]) -> None:

@@ -47,12 +47,13 @@ def users_kubeconfig() -> str | None:
 def up(
     node_count: int,
     reuse: bool = False,
-    images: Sequence[oci.Image] = (),
+    images: Callable[[], Sequence[oci.Image]] = tuple,
     disk_gib: int | None = None,
     clocks_for: str | None = None,
 ) -> None:
     """Start a fresh cluster with these images; with `reuse`, keep one that is healthy and has as many nodes.
 
+    ``images``: called when the control plane is up; it may wait for images that are built meanwhile.
     ``disk_gib``: each node's data is on a file system of its own of this size; None = all share this machine's disk.
     ``clocks_for``: in pods of this namespace each node has a wall clock of its own (see `clocks`); None = nowhere.
 
@@ -77,7 +78,7 @@ def up(
         sysctls.save()
         network.create_bridge()
         controlplane.start()
-        _remember_images(images)
+        _remember_images(images())
         with timed(f"{node_count} nodes"):
             _start_nodes([Node(number) for number in range(1, node_count + 1)])
 

@@ -6,7 +6,6 @@ the group stable for the next. `make test` leaves out those marked ``deep``, bet
 
 import os
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,19 +62,12 @@ def _loaded(folder: Path, oracle: data.Oracle) -> Loaded:
     try:
         cluster.start(nodes=3)
         story.install(VALUES, DOWN_TOLERANCE_SECONDS)
-        return Loaded(folder, oracle, _load_both(folder))
+        rows = workload.load_all(folder)
+        story.wait_for_stable(story.REPAIR_DEADLINE_SECONDS)
+        return Loaded(folder, oracle, rows)
     except Exception as error:
         error.add_note(kept_logs.keep("beginning"))
         raise
-
-
-def _load_both(folder: Path) -> dict[str, int]:
-    """Load the tables at once, since each load mostly waits for Java to start; returns rows per table."""
-    with ThreadPoolExecutor(len(data.TABLES)) as pool:
-        loads = {table: pool.submit(workload.load, table, folder) for table in data.TABLES}
-        rows = {table: load.result()["rows"] for table, load in loads.items()}
-    story.wait_for_stable(story.REPAIR_DEADLINE_SECONDS)
-    return rows
 
 
 @pytest.hookimpl(wrapper=True)
