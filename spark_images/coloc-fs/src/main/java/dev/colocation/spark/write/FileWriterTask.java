@@ -30,12 +30,12 @@ import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Length;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
-import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -51,19 +51,21 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private final FilePlan plan;
   private final long attempt;
   private final SendQueue sendQueue;
-  private final Function1<InternalRow, InternalRow> keyOf;
-  private final Function1<InternalRow, InternalRow> dataOf;
+  private final UnsafeProjection keyOf;
+  private final UnsafeProjection dataOf;
   private final List<Field> required;
   private final List<Field> padded;
-  private final Function1<InternalRow, InternalRow> lengthsOf;
+  private final UnsafeProjection lengthsOf;
   private final OpenFiles<InternalRow, OpenFile> opened = new OpenFiles<>(one -> one.file.heldBytes(), this::end);
 
   private Rows known;
+  private long mostBytes;
   private InternalRow key;
   private OptionalInt lastBucket = OptionalInt.empty();
   private OpenFile open;
   private int files;
   private long rows;
+  private long rowBytes;
   private long bytes;
   private WriteException refusal;
 
@@ -86,7 +88,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     return new BoundReference(field.ordinal(), field.type(), true);
   }
 
-  private static Function1<InternalRow, InternalRow> projection(Stream<Expression> expressions) {
+  private static UnsafeProjection projection(Stream<Expression> expressions) {
     return UnsafeProjection.create(CollectionConverters.asScala(expressions.toList()).toSeq());
   }
 
@@ -132,9 +134,11 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       refuseOrder();
     }
     if (refusal == null) {
-      open.file.write(dataOf.apply(row));
+      UnsafeRow data = dataOf.apply(row);
+      open.file.write(data);
       open.rows++;
       rows++;
+      rowBytes += data.getSizeInBytes();
       if (rows % ROWS_BETWEEN_REPORTS == 0) {
         report(bytes + opened.sum(one -> one.file.bytes()));
       }
@@ -154,6 +158,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private void turnTo(InternalRow newKey) throws IOException {
     if (known == null) {
       known = Rows.ofTask();
+      mostBytes = plan.openBytes();
     }
     int bucket = newKey.getInt(0);
     if (known != Rows.SORTED && lastBucket.orElse(bucket) != bucket) {
@@ -167,7 +172,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     if (known != Rows.OF_BUCKET_INTERLEAVED) {
       opened.endAll();
     } else {
-      opened.weigh(rows, plan::openBytes);
+      opened.weigh(rowBytes, mostBytes);
     }
     open = opened.get(newKey);
     if (refusal == null && open == null) {

@@ -5,7 +5,6 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.Consumer;
-import java.util.function.LongSupplier;
 import java.util.function.ToLongFunction;
 
 /**
@@ -15,13 +14,13 @@ import java.util.function.ToLongFunction;
  */
 final class OpenFiles<K, F> {
   static final int MOST = 100;
-  /** Rows of the task after which its files are weighed again. */
-  static final int ROWS_BETWEEN_WEIGHINGS = 1 << 14;
+  /** Files are weighed again after rows of so much of the memory that they may hold: an eighth. */
+  static final int SHARE_BETWEEN_WEIGHINGS = 8;
 
   private final Map<K, F> files = new LinkedHashMap<>();
   private final ToLongFunction<F> heldBytes;
   private final End<F> end;
-  private long weighedAt;
+  private long weighedAtBytes;
 
   /** Completes a file. */
   interface End<F> {
@@ -58,15 +57,15 @@ final class OpenFiles<K, F> {
   /**
    * Ends the largest files until the others fit; their keys go on in new ones.
    *
-   * @param rows of the task so far
+   * @param rowBytes of the task's rows so far, in memory
    * @param mostBytes that files may hold, unless it is a single one
    */
-  void weigh(long rows, LongSupplier mostBytes) throws IOException {
-    if (rows - weighedAt < ROWS_BETWEEN_WEIGHINGS) {
+  void weigh(long rowBytes, long mostBytes) throws IOException {
+    if (rowBytes - weighedAtBytes < mostBytes / SHARE_BETWEEN_WEIGHINGS) {
       return;
     }
-    weighedAt = rows;
-    while (files.size() > 1 && sum(heldBytes) > mostBytes.getAsLong()) {
+    weighedAtBytes = rowBytes;
+    while (files.size() > 1 && sum(heldBytes) > mostBytes) {
       endLargest();
     }
   }

@@ -46,25 +46,28 @@ class OpenFilesTest {
   void filesStayWithinTheBounds(int seed) throws IOException {
     Random random = new Random(seed);
     int keys = seed % 2 == 0 ? 3 : 130;
+    int mostRowBytes = 30 << seed; // a few thousand rows fill the memory, or a few
     Set<Written> all = new HashSet<>();
-    long rows = 0;
+    long rowBytes = 0;
     long weighed = 0;
     for (int turn = 0; turn < 20_000; turn++) {
-      rows += random.nextInt(40);
-      boolean isDue = rows - weighed >= OpenFiles.ROWS_BETWEEN_WEIGHINGS;
-      weighed = isDue ? rows : weighed;
+      boolean isDue = rowBytes - weighed >= MOST_BYTES / OpenFiles.SHARE_BETWEEN_WEIGHINGS;
+      weighed = isDue ? rowBytes : weighed;
       int before = ended.size();
-      open.weigh(rows, () -> MOST_BYTES);
+      open.weigh(rowBytes, MOST_BYTES);
       for (Written one : ended.subList(before, ended.size())) {
         assertTrue(isDue && one.bytes + open.sum(Written::bytes) > MOST_BYTES, "it had to end");
         assertTrue(open.sum(left -> left.bytes > one.bytes ? 1 : 0) == 0, "larger ones end first");
       }
-      assertTrue(!isDue || count() <= 1 || open.sum(Written::bytes) <= MOST_BYTES, "they fit in memory");
       before = ended.size();
       long there = count();
       int key = random.nextInt(keys);
       boolean isNew = open.get(key) == null;
-      all.add(write(key, random.nextInt(30)));
+      int bytes = random.nextInt(mostRowBytes);
+      all.add(write(key, bytes));
+      rowBytes += bytes;
+      assertTrue(count() == 1 || open.sum(Written::bytes) <= MOST_BYTES + MOST_BYTES / OpenFiles.SHARE_BETWEEN_WEIGHINGS + mostRowBytes,
+          "they fit in memory at any time, but for an eighth and a row");
       assertEquals(isNew && there == OpenFiles.MOST ? 1 : 0, ended.size() - before, "one makes room");
       assertTrue(count() <= OpenFiles.MOST);
     }
@@ -74,11 +77,10 @@ class OpenFilesTest {
     assertEquals(0, count());
   }
 
-
   @Test
   void aSingleFileMayBeLarger() throws IOException {
     Written one = write(1, MOST_BYTES + 1);
-    open.weigh(OpenFiles.ROWS_BETWEEN_WEIGHINGS, () -> MOST_BYTES);
+    open.weigh(MOST_BYTES + 1, MOST_BYTES);
     assertNotNull(open.get(1));
     open.end(1);
     assertEquals(List.of(one), ended);
