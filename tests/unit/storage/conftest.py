@@ -42,8 +42,10 @@ def clock() -> Clock:
 
 @pytest.fixture
 def root(tmp_path: Path, clock: Clock) -> Iterator[DataRoot]:
-    """An empty data root."""
+    """An empty data root; no test leaves a file or folder of it open."""
     (tmp_path / "root").mkdir()
     opened = DataRoot(tmp_path / "root", clock, clock.monotonic)
     yield opened
     opened.close()
+    open_files = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    assert [one for one in open_files if opened.path in one.parents] == []

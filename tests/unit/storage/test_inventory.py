@@ -111,6 +111,16 @@ def test_a_missing_file_is_noticed_by_the_next_look(inventory: Inventory, root: 
     assert states(report_on(inventory)) == {0: "partial", 1: "complete"}
 
 
+def test_a_file_that_goes_while_its_folder_is_read_is_noticed(inventory: Inventory, root: DataRoot) -> None:
+    """Times of a file system are coarse: a folder that changes again within a tick looks as it was read."""
+    file = on_disk(root, TABLE.path, FIRST)
+    before = file.parent.stat()
+    report_on(inventory)
+    file.unlink()
+    os.utime(file.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert states(report_on(inventory)) == {0: "partial", 1: "complete"}
+
+
 def test_a_changed_file_does_not_count_until_it_is_hashed(inventory: Inventory, root: DataRoot) -> None:
     """After a sweep it is unverified, after the hash corrupt and listed, and once repaired it counts again."""
     report_on(inventory)

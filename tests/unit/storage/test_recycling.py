@@ -235,6 +235,20 @@ def test_a_dropped_table_comes_back_as_its_successor(root: DataRoot, recycled: b
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
 
+def test_a_bin_that_an_administrator_has_removed(root: DataRoot) -> None:
+    """Room is short on a node: the bin's folder goes with what it holds, and comes back when it is needed."""
+    inventory, bin_folder = Inventory(root), root.path / ".recycle"
+    publish_table(root, TABLE)
+    bin_folder.rmdir()
+    assert recycling.Purge(root, UNWANTED).run() == []
+    bin_folder.rmdir()
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
+    assert root.tables() == (SUCCESSOR,)
+    bin_folder.rmdir()
+    recycling.recycle(inventory, SUCCESSOR, 100)
+    assert [one.table for one in recycling.recycled_tables(root)] == [SUCCESSOR]
+
+
 @pytest.mark.parametrize("late", ["in its place", "in the bin", "in the successor's"])
 def test_late_files_of_a_load_hide_no_others(root: DataRoot, clock: Clock, late: str) -> None:
     """A load continues while its table is dropped, and re-creates the folder (found by chaos): all files come back."""
