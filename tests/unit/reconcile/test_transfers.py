@@ -9,7 +9,7 @@ import pytest
 from colocation.manifests.clone_job import clone_job_name
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.snapshot import Limits
-from colocation.reconcile.actions import RemoveClone, StartClone, WriteTableStatus
+from colocation.reconcile.actions import PostEvent, RemoveClone, StartClone, WriteTableStatus
 from colocation.reconcile.decide import decide
 from colocation.reconcile.evidence import Evidence
 from colocation.state.clone_jobs import transfer_name
@@ -17,7 +17,7 @@ from colocation.state.objects import ObservedCloneJob
 from colocation.state.observation import Observation
 from colocation.state.placement import member_of
 
-from ..state.objects import NOW, clone_job, group, node, seconds
+from ..state.objects import NOW, clone_job, group, node, seconds, table_report
 from ..state.test_membership import placed
 from .scenes import MAP, MAP_VERSION, NODES, POLICY, SETTLED, actions_of, agent_view, decided, held_by, observe
 
@@ -46,8 +46,29 @@ def observed(without: str = "", not_ready: str = "", jobs: tuple[ObservedCloneJo
 )
 def test_a_table_arrives_once_every_replica_is_complete_on_a_live_node(fields: dict[str, str], group_name: str) -> None:
     """A replica on a node that is down serves no query, and may never come back."""
-    written = [one.status.get("group") for one in actions_of(decided(observed(**fields)), WriteTableStatus)]
+    decision = decided(observed(**fields))
+    written = [one.status.get("group") for one in actions_of(decision, WriteTableStatus)]
     assert ([*written, "sales"])[0] == group_name
+    moved = [one.message for one in actions_of(decision, PostEvent) if one.reason == "TableMoved"]
+    assert moved == ["from group sales to group stock"] * (group_name == "stock")
+
+
+@pytest.mark.parametrize(
+    ("failures", "sources"),
+    [(0, ["node-2", "node-1"]), (1, ["node-1", "node-2"]), (2, ["node-2", "node-1"])],
+)
+def test_a_moving_tables_clone_reads_a_complete_replica_first(failures: int, sources: list[str]) -> None:
+    """Then the next one after each failure."""
+    seen = observed(without="node-3")
+    partial = table_report(ORDERS, {0: "complete", 1: "partial"})
+    views = {**seen.agent_views, "node-1": agent_view(SALES, (ORDERS,), [partial])}
+    name = clone_job_name(ORDERS.identity.uid, 1, "node-3")
+    job = clone_job("failed", failures=failures, finished_at=NOW - seconds(3600))
+    job = replace(job, identity=replace(job.identity, name=name), bucket=1, source=None)
+    job = replace(job, group=transfer_name(ORDERS.identity.uid))
+    seen = replace(seen, agent_views=views, clone_jobs=(job,) * (failures > 0))
+    [started] = [one for one in actions_of(decided(seen), StartClone) if one.name == name]
+    assert [one.node for one in started.spec.sources] == sources
 
 
 def test_a_table_does_not_arrive_on_reports_from_before_the_promise() -> None:

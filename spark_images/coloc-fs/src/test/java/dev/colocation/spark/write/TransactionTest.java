@@ -376,6 +376,31 @@ class TransactionTest {
   }
 
   @Test
+  void aManifestIsReadOnceOneOfItsAgentsIsBack() throws IOException {
+    retrySeconds = 30;
+    Transaction transaction = begin();
+    append(transaction, send(transaction, "0000000a", 0));
+    String manifest = cluster.state().snapshot().orElseThrow().manifestSha256();
+    agents.values().forEach(agent -> agent.failures = 2);
+    assertEquals(1, begin().files(manifest).size());
+  }
+
+  @Test
+  void eachAgentsAnswerIsInTheErrorOfAManifestThatNoneGives() throws IOException {
+    retrySeconds = 30;
+    Transaction transaction = begin();
+    append(transaction, send(transaction, "0000000a", 0));
+    String manifest = cluster.state().snapshot().orElseThrow().manifestSha256();
+    agents.values().forEach(agent -> {
+      agent.failures = Integer.MAX_VALUE;
+      agent.failure = 404;
+    });
+    String said = assertThrows(WriteException.NoAgentAnswers.class, () -> begin().files(manifest)).getMessage();
+    agents.keySet().forEach(node -> assertTrue(said.contains(node + ": "), said));
+    assertTrue(said.contains("asked for 0 s"), "none of them will have it in a while: " + said);
+  }
+
+  @Test
   void unavailableAgentIsNotWaitedForTwice() throws IOException {
     retrySeconds = 2;
     Transaction transaction = begin();
