@@ -65,11 +65,15 @@ def rows_of(query: DataFrame) -> list[str]:
     return sorted(map(repr, query.collect()))
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_joins_and_groups_need_no_shuffle(adaptive: str, session: SparkSession, shuffled: dict[str, list[str]]) -> None:
-    """Rows are those of a query that shuffles; the verdicts are those of the plan."""
-    session.conf.set("spark.sql.adaptive.enabled", adaptive)
-    for text in QUERIES:
+def test_joins_and_groups_need_no_shuffle(
+    session: SparkSession, loaded: FakeCatalog, shuffled: dict[str, list[str]]
+) -> None:
+    """Rows are those of a query that shuffles; the verdicts are those of the plan. Each query runs with adaptive
+    execution for one of the types, without it for the other.
+    """
+    of_double = loaded.groups["sales"].spec.bucket_key == ("double", "int")
+    for place, text in enumerate(QUERIES):
+        session.conf.set("spark.sql.adaptive.enabled", str((place % 2 == 0) == of_double).lower())
         query = session.sql(text)
         assert rows_of(query) == shuffled[text], text
         plan = query._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
