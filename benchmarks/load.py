@@ -33,8 +33,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.served_table import serving
 from colocation.spark import configure
-from tests.integration.control_plane import free_ports
-from tests.spark.cluster_tables import CATALOG, ClusterTables, running_plane
+from tests.integration.control_plane import free_ports, running_plane
+from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.standalone import NODE_VARIABLE, standalone_cluster
 from tests.unit.agent.harness import make_pki
 

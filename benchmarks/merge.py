@@ -39,8 +39,8 @@ from benchmarks.merges.variants import DATABASE, ICEBERG_CATALOG, Colocated, Del
 from benchmarks.merges.workloads import WORKLOADS, Workload
 from benchmarks.served_table import serving
 from colocation.spark import jar_path, spark_conf
-from tests.integration.control_plane import free_ports
-from tests.spark.cluster_tables import ClusterTables, running_plane
+from tests.integration.control_plane import free_ports, running_plane
+from tests.spark.cluster_tables import ClusterTables
 from tests.spark.standalone import NODE_VARIABLE
 from tests.unit.agent.harness import make_pki
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from .accounts import Account, running_account
-from .control_plane import ControlPlane, running_control_plane
+from .control_plane import ControlPlane, running_control_plane, running_plane
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +14,15 @@ def control_plane() -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, built where they are not there yet."""
     with running_control_plane() as plane:
         yield plane
+
+
+@pytest.fixture(scope="module")
+def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """One with our kinds for a file alone, as operators and webhooks concern all of it; with the file's NAMESPACES."""
+    with running_plane() as own:
+        for namespace in getattr(request.module, "NAMESPACES", ()):
+            assert own.kubectl("create", "namespace", namespace).returncode == 0
+        yield own
 
 
 @pytest.fixture(scope="session")

@@ -178,6 +178,14 @@ def running_control_plane(*apiserver_flags: str) -> Iterator[ControlPlane]:
         yield plane
 
 
+@contextmanager
+def running_plane() -> Iterator[ControlPlane]:
+    """A control plane that serves our kinds."""
+    with running_control_plane() as plane:
+        plane.serve_crds()
+        yield plane
+
+
 def dying_with_us(command: list[str]) -> list[str]:
     """The command, killed by the kernel when the test run is killed: nothing may be left behind."""
     return ["setpriv", "--pdeathsig", "KILL", *command]

@@ -21,12 +21,13 @@ from colocation.admin_api.openapi import document
 from devcluster import binaries
 from tests.support.certificates import self_signed
 
-from .control_plane import ControlPlane, NoSuchObject, running_control_plane
+from .control_plane import ControlPlane, NoSuchObject
 from .installation import SYSTEM, Installation, installed
 from .objects import as_json, group, table
 from .test_operator import STABLE, UNSTABLE
 
 NAMESPACE, OTHER = "shop", "accounts"
+NAMESPACES = (NAMESPACE, OTHER, "people")
 HOST = f"colocation-operator.{SYSTEM}.svc"
 REPOSITORY = Path(__file__).parents[2]
 HOW_TO = REPOSITORY / "docs" / "how-to" / "admin-api.md"
@@ -71,16 +72,6 @@ class AdminApi:
         """The path of a request about the group ``sales``."""
         group_id = self.group_id(namespace)
         return f"/api/colocate/{name}?db_id={group_id['dbId']}&group_id={group_id['grpId']}"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: the operator looks at all namespaces."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        for namespace in (NAMESPACE, OTHER, "people"):
-            own.kubectl("create", "namespace", namespace)
-        yield own
 
 
 @pytest.fixture(scope="module")

@@ -14,24 +14,15 @@ import yaml
 
 from tests.support.environments import CHECKOUT, environment
 
-from .control_plane import ControlPlane, running_control_plane
+from .control_plane import ControlPlane
 from .installation import Installation, installed
 from .objects import JsonObject, as_json, group, table
 from .webhooks import add_spark_kinds, await_spark_kinds, register_webhooks, serve_webhooks
 
 GUARDED, UNGUARDED = "shop", "unguarded"
+NAMESPACES = (GUARDED, UNGUARDED)
 KUBEFLOW = "sparkapplications.sparkoperator.k8s.io"
 ACCEPTED_MESSAGE = 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}'
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: webhooks concern the whole cluster."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        for namespace in (GUARDED, UNGUARDED):
-            own.kubectl("create", "namespace", namespace)
-        yield own
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from colocation.model.names import LABEL_LEADS, node_label
 from colocation.model.table import ColocatedTableStatus
 
 from .charts import SYSTEM, rendered
-from .control_plane import ControlPlane, running_control_plane
+from .control_plane import ControlPlane, running_plane
 from .objects import COLUMNS, JsonObject, as_json, group, table
 
 NAMESPACE = "shop"
@@ -35,8 +35,7 @@ OWN_LABEL = {"app.kubernetes.io/managed-by": "colocation-operator"}
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     """Our kinds, the chart's roles and policies; a group with a table that the operator has accepted."""
-    with running_control_plane() as own:
-        own.serve_crds()
+    with running_plane() as own:
         for name in (NAMESPACE, SYSTEM):
             assert own.kubectl("create", "namespace", name).returncode == 0
         kinds = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")

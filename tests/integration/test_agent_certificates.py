@@ -24,21 +24,13 @@ from colocation.model.names import (
 from tests.support.agent_caller import AgentCaller
 from tests.support.certificate_authority import make_authority
 
-from .control_plane import ControlPlane, kubeconfig_of, running_control_plane
+from .control_plane import ControlPlane, kubeconfig_of
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, add_agent, installed, running_agent_of
 from .objects import as_json
 from .rights import refused, unused
 from .test_node_tokens import thief
 
 FILE = ("shop", "nothing-00000000", "data/part-1_00000.c000.zstd.parquet")
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: the operator looks at all namespaces."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        yield own
 
 
 @pytest.fixture(scope="module")

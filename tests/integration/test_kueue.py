@@ -22,7 +22,7 @@ from colocation.submit.queue_holds import QUEUE_LABEL, WORKLOAD_LABEL
 from devcluster import binaries
 from tests.support.environments import CHECKOUT
 
-from .control_plane import ControlPlane, dying_with_us, kubeconfig_of, running_control_plane
+from .control_plane import ControlPlane, dying_with_us, kubeconfig_of
 from .installation import SUCCEED_IN_TWO_STEPS, Installation, installed
 from .kueue import EXAMPLES, running_kueue
 from .objects import JsonObject, as_json, group, table
@@ -32,20 +32,12 @@ from .webhooks import add_spark_kinds, await_spark_kinds, register_webhooks, ser
 pytestmark = pytest.mark.deep
 
 SHOP = "shop"
+NAMESPACES = (SHOP,)
 KUBEFLOW = "sparkapplications.sparkoperator.k8s.io"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OF_FLAVOR = {"colocation.dev/data": "true"}
 TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "colocation", "effect": "NoSchedule"}
 NO_QUOTA = "couldn't assign flavors to pod set {}: insufficient unused quota for cpu in flavor colocation-data, {} more"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: webhooks concern the whole cluster."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        own.kubectl("create", "namespace", SHOP)
-        yield own
 
 
 @pytest.fixture(scope="module")

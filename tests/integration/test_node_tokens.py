@@ -19,7 +19,7 @@ from colocation.model.agent import DeletionProof, InventoryRequest
 from colocation.model.credentials import claims_of
 from colocation.model.names import AGENT_PORT, TOKEN_AUDIENCE
 
-from .control_plane import ControlPlane, running_control_plane
+from .control_plane import ControlPlane
 from .installation import SYSTEM, Installation, add_agent, installed
 from .test_operator import until
 
@@ -37,14 +37,6 @@ OPERATORS_CALLS: dict[str, Call] = {
     "recycle": lambda agent: agent.recycle(*TABLE, 0, PROOF),
     "restore": lambda agent: agent.restore(*TABLE, "orders-ffffffff", 1 << 40),
 }
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: the operator looks at all namespaces."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        yield own
 
 
 @pytest.fixture(scope="module")

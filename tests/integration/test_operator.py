@@ -17,22 +17,14 @@ from colocation.model.names import LABEL_LEADS, node_label
 from tests.monitoring.server import Prometheus, running_prometheus
 from tests.support.ports import free_ports
 
-from .control_plane import ControlPlane, running_control_plane
+from .control_plane import ControlPlane
 from .installation import SYSTEM, Installation, installed
 from .objects import as_json, group, table
 
 NAMESPACE = "shop"
+NAMESPACES = (NAMESPACE,)
 UNSTABLE = "jsonpath={.status.stable}=false"
 STABLE = "condition=Stable"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: the operator looks at all namespaces."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        own.kubectl("create", "namespace", NAMESPACE)
-        yield own
 
 
 @pytest.fixture(scope="module")

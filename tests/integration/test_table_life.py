@@ -20,7 +20,7 @@ from colocation.model.adoption import Folders
 from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, data_volume_name, table_directory
 from colocation.reconcile.evidence import READERS_LEARN_SECONDS
 
-from .control_plane import ControlPlane, running_control_plane
+from .control_plane import ControlPlane
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, installed
 from .objects import JsonObject, as_json, group, table
 from .rights import refused, unused
@@ -29,19 +29,10 @@ from .test_operator import until as wait_until
 
 DEADLINE_SECONDS = 100
 SHOP, LAKE, ELSEWHERE = "shop", "lake", "elsewhere"
+NAMESPACES = (SHOP, LAKE)
 BUCKETS = 3
 STOCK = {"buckets": BUCKETS, "bucketSequence": [["node-2", "node-3"]] * BUCKETS, "deletionPolicy": "Retain"}
 """It stays while its only table is in no group."""
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: the operator looks at all namespaces."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        own.kubectl("create", "namespace", SHOP)
-        own.kubectl("create", "namespace", LAKE)
-        yield own
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from .control_plane import ControlPlane, running_control_plane
+from .control_plane import ControlPlane
 from .installation import Installation, installed
 from .objects import JsonObject, as_json, group, table
 
 SHOP, BANK = "shop", "bank"
+NAMESPACES = (SHOP, BANK)
 SEED = int(os.environ.get("SEED", "1"))
 ROUNDS = int(os.environ.get("ROUNDS") or (10 if os.environ.get("DEEP") else 4))
 BIGGEST = 2**53 - 1
@@ -44,16 +45,6 @@ VALUES: dict[str, list[object]] = {
     "conditions": [[], [{"type": kind, "status": "True", "reason": "Forged"} for kind in ("Accepted", "Ready", "x")]],
 }  # fmt: skip
 VERDICT = ("stable", "reason", "message", "backendsPerBucketSeq", "mapVersion", "groupId")
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of its own: the operator looks at all namespaces."""
-    with running_control_plane() as own:
-        own.serve_crds()
-        for namespace in (SHOP, BANK):
-            own.kubectl("create", "namespace", namespace)
-        yield own
 
 
 @pytest.fixture(scope="module")

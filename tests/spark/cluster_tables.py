@@ -1,8 +1,6 @@
 """Groups and tables on a real API server, as an operator would keep them, for the catalog in Java."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model.agent import TableReference
 from colocation.model.names import config_map_of, table_directory
 from colocation.spark import load
-from tests.integration.control_plane import ControlPlane, path_of, running_control_plane
+from tests.integration.control_plane import ControlPlane, path_of
 from tests.integration.objects import as_json
 from tests.spark.loopback import LoopbackAgents
 
@@ -115,11 +113,3 @@ class ClusterTables:
         done = self.plane.kubectl(*arguments, *where, stdin=stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-
-@contextmanager
-def running_plane() -> Iterator[ControlPlane]:
-    """A control plane that serves our kinds."""
-    with running_control_plane() as plane:
-        plane.serve_crds()
-        yield plane

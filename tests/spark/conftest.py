@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import LoadResult, configure
-from tests.integration.control_plane import ControlPlane
+from tests.integration.control_plane import ControlPlane, running_plane
 from tests.spark import catalog_server, class_archive
 from tests.spark.catalog_server import load
-from tests.spark.cluster_tables import ClusterTables, running_plane
+from tests.spark.cluster_tables import ClusterTables
 from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 from tests.spark.sql_clients import Servers, client_conf, running_servers

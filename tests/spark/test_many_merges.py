@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.control_plane import running_plane
 from tests.integration.installation import LOADER, Installation, installed
-from tests.spark.cluster_tables import running_plane
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 

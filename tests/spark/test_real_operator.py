@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.control_plane import running_plane
 from tests.integration.installation import LOADER, installed
-from tests.spark.cluster_tables import running_plane
 
 NAMESPACE = "shop"
 
