@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import chain
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -59,6 +60,16 @@ def test_only_rows_that_differ_are_changes(session: SparkSession, table: str) ->
     ]  # fmt: skip
     carried = feed(session, table, 2, endingVersion=2, deduplicationMode="none")
     assert Counter(row[:2] for row in shown(carried)) == {(2, "delete"): 4, (2, "insert"): 4}
+
+
+def test_a_feed_knows_its_files(session: SparkSession, table: str) -> None:
+    """By their bytes Spark decides which side of a join it broadcasts."""
+    for key in (1, 2, 3):
+        session.sql(f"INSERT INTO {table} VALUES ({key}, 'a', {key})")
+    files = {Path(row["path"]).name: row["bytes"] for row in session.table(f"{table}.files").collect()}
+    changes = feed(session, table, computeUpdates="false", deduplicationMode="none")
+    assert {Path(one).name for one in changes.inputFiles()} == files.keys()
+    assert changes._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() >= sum(files.values())
 
 
 def test_rows_of_updates_are_pairs(session: SparkSession, table: str) -> None:

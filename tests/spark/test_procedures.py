@@ -201,6 +201,16 @@ def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> Non
     assert (again["partitions"], again["snapshot_id"]) == (0, 2)
     with pytest.raises(Exception, match="no partition is given"):
         call(session, "drop_partitions", named, "partitions => array()")
+    with pytest.raises(Exception, match=r"partition: it names no column; the table is partitioned by \(p, q\)"):
+        call(session, "drop_partitions", named, "partitions => array(map())")
+    assert sorted_rows(session.table(table)) == sorted_rows(rows.where("p IN (1, 2)"))
+
+
+@pytest.mark.parametrize("unknown", ["system.vacuum", "main.compact", "compact", "system.system.compact"])
+def test_there_are_no_other_procedures(session: SparkSession, unknown: str) -> None:
+    """The error lists those that there are."""
+    with pytest.raises(Exception, match=rf"there is no procedure \S+; allowed: .*{CATALOG}\.system\.compact"):
+        session.sql(f"CALL {CATALOG}.{unknown}(table => '{NAMESPACE}.none')")
 
 
 def test_rolled_back(session: SparkSession, tables: ClusterTables) -> None:

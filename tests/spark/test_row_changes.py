@@ -134,6 +134,27 @@ def test_a_source_is_read_once(session: SparkSession) -> None:
     assert len(pairs(session, table)) == 5 + done["num_inserted_rows"]
 
 
+def test_a_source_without_rows(session: SparkSession) -> None:
+    """Spark plans it with fewer partitions than the target has buckets; it matches no row."""
+    table = made(session, "no_source", "(1, 1), (2, 2), (3, 3), (4, 4)")
+    alone = "WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE AND t.k"
+    for source in ("VALUES (1L, 1L) AS s (k, v) WHERE k > 1", "(SELECT 1L AS k, 1L AS v LIMIT 0)"):
+        using = f"MERGE INTO {table} t USING (SELECT * FROM {source}) s"
+        session.sql(f"{using} {UPSERT}")
+        session.sql(f"{using} ON t.k = s.k {alone} < 3 THEN UPDATE SET v = v + 1")
+        session.sql(f"{using} ON t.v = s.v {alone} > 3 THEN DELETE")
+    assert pairs(session, table) == [(1, 3), (2, 4), (3, 3)]
+
+
+def test_a_source_that_is_compared_by_another_column(session: SparkSession) -> None:
+    """Its rows are not in the target's buckets, even if it has as many partitions."""
+    table = made(session, "by_value", ", ".join(f"({key}, {key})" for key in range(40)))
+    source = "(SELECT id AS v FROM range(0, 40, 1, 6))"
+    done = session.sql(f"MERGE INTO {table} t USING {source} s ON t.v = s.v WHEN MATCHED THEN UPDATE SET v = t.v + 100 "
+                       "WHEN NOT MATCHED THEN INSERT (k, v) VALUES (0, s.v)").collect()[0]  # fmt: skip
+    assert (done["num_updated_rows"], done["num_inserted_rows"]) == (40, 0)
+
+
 def test_forms_of_merge(session: SparkSession) -> None:
     """With common table expressions, by DataFrames, from the target itself, and on another column than the key."""
     table = made(session, "forms", "(1, 1), (2, 2), (3, 3)")

@@ -266,10 +266,12 @@ def test_a_stream_joins_its_group_without_a_shuffle(reader: Reader, session: Spa
 
 def test_values_of_texts_and_renamed_columns(session: SparkSession, tmp_path: Path) -> None:
     """Lengths and other names change nothing."""
-    table = make_table(session, f"{IN}.texts", "k BIGINT, s VARCHAR(3), c STRING")
-    session.sql(f"INSERT INTO {table} VALUES (1, 'abc', 'x')")
+    table = make_table(session, f"{IN}.texts", "k BIGINT, s VARCHAR(3), f CHAR(4), c STRING")
+    session.sql(f"INSERT INTO {table} VALUES (1, 'abc', 'ab', 'x')")
     session.sql(f"ALTER TABLE {table} RENAME COLUMN c TO d")
     reader = Reader(session, table, tmp_path)
-    assert reader.read(lambda rows: rows.select("k", "s", "d")) == [(1, "abc", "x")]
-    session.sql(f"INSERT INTO {table} VALUES (2, 'd', NULL)")
+    assert reader.stream().schema == session.table(table).schema
+    equal = "s = 'abc' AND f = 'ab' AND upper(f) = 'AB  '"
+    assert reader.read(lambda rows: rows.where(equal).select("k", "s", "f", "d")) == [(1, "abc", "ab  ", "x")]
+    session.sql(f"INSERT INTO {table} VALUES (2, 'd', 'e', NULL)")
     assert reader.read(lambda rows: rows.select("d", "k", "s")) == [(None, 2, "d")]

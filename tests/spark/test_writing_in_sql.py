@@ -533,6 +533,13 @@ def test_caches_and_other_sessions(session: SparkSession, application: SparkSess
     assert pairs(session, table) == [(1, 1), (2, 2)] == pairs(other, table)
 
 
+CONDITIONS_OF_NO_MERGE = {"1 = (SELECT 1)": "[Ss]ubquer", "max(1) > 0": "[Aa]ggregat", "rand() < 2": "[Dd]eterministic"}
+CLAUSES_OF_MERGE = (
+    "AND {} WHEN MATCHED THEN DELETE", "WHEN MATCHED AND {} THEN DELETE", "WHEN MATCHED AND {} THEN UPDATE SET v = 2",
+    "WHEN NOT MATCHED BY SOURCE AND {} THEN DELETE", "WHEN NOT MATCHED AND {} THEN INSERT (k, v, p) VALUES (2, 2, 2)",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -542,8 +549,8 @@ def test_caches_and_other_sessions(session: SparkSession, application: SparkSess
         ("UPDATE {t} SET w = 1", "UNRESOLVED_COLUMN"),
         ("MERGE INTO {t} USING (SELECT 1 AS k FROM range(2)) s ON s.k = {t}.k WHEN MATCHED THEN UPDATE SET v = 2",
          "MERGE_CARDINALITY_VIOLATION"),
-        ("MERGE INTO {t} USING (SELECT 1 AS k) s ON s.k = {t}.k AND rand() < 2 WHEN MATCHED THEN DELETE",
-         "INVALID_NON_DETERMINISTIC_EXPRESSIONS|NON_DETERMINISTIC|nondeterministic|non-deterministic"),
+        *((f"MERGE INTO {{t}} USING (SELECT 1 AS k) s ON s.k = {{t}}.k {clause.format(condition)}", message)
+          for condition, message in CONDITIONS_OF_NO_MERGE.items() for clause in CLAUSES_OF_MERGE),
         ("INSERT INTO {t} SELECT 1", "INSERT_COLUMN_ARITY_MISMATCH"),
         ("INSERT INTO {t} SELECT 1, 'text', 1", "INCOMPATIBLE_DATA_FOR_TABLE|CAST_INVALID_INPUT"),
     ],
