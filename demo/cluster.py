@@ -52,7 +52,8 @@ def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None
     """
     with ThreadPoolExecutor(1) as pool:
         built = pool.submit(lambda: images.export(build_images()))
-        binaries.ensure((binaries.SPARK_OPERATOR, *binaries.CLUSTER_COMPONENTS))  # its image needs the first one
+        # Kubeflow's operator first: its image waits for it.
+        binaries.ensure((binaries.SPARK_OPERATOR, *binaries.CLUSTER_COMPONENTS))
         cluster.up(nodes, images=built.result, disk_gib=disk_gib, clocks_for=clocks_for)
     use_embedded_cluster()
 

@@ -5,8 +5,9 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from devcluster import network, shell
+from devcluster import network, paths, shell
 from devcluster.errors import DevclusterError
+from devcluster.locks import exclusive
 from devcluster.progress import timed
 
 CLUSTER = {
@@ -32,21 +33,32 @@ Run = Callable[..., str]
 
 
 def ensure(programs: Mapping[str, str], run: Run = shell.run) -> None:
-    """Install what is missing of ``programs`` with apt-get.
+    """Install what is missing of ``programs`` with apt-get, one command after the other.
 
     Raises:
         DevclusterError: not root, no apt-get here, or apt-get failed; the message names the packages.
     """
     if os.geteuid() != 0:
         raise DevclusterError("the cluster needs root: it makes network namespaces, mounts and control groups")
-    missing = sorted({package for program, package in programs.items() if not is_there(program)})
-    if not missing:
+    if not missing(programs):
         return
+    with exclusive(paths.cache() / "packages.lock", "installs packages"):  # apt-get fails next to another one
+        if packages := missing(programs):
+            _install(packages, run)
+
+
+def _install(packages: list[str], run: Run) -> None:
+    names = " ".join(packages)
     if shutil.which("apt-get") is None:
-        raise DevclusterError(f"programs are missing and there is no apt-get; install {' '.join(missing)}")
-    with timed(f"installing {' '.join(missing)}"):
+        raise DevclusterError(f"programs are missing and there is no apt-get; install {names}")
+    with timed(f"installing {names}"):
         run("apt-get", "update", "--quiet=2")
-        run("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", "--quiet=2", *missing)
+        run("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", "--quiet=2", *packages)
+
+
+def missing(programs: Mapping[str, str]) -> list[str]:
+    """The packages of those programs that are not there."""
+    return sorted({package for program, package in programs.items() if not is_there(program)})
 
 
 def is_there(program: str) -> bool:
