@@ -375,12 +375,17 @@ class TransactionTest {
     assertTrue(System.nanoTime() - started >= 900_000_000L, "it asked to be left alone for a second");
   }
 
+  /** Commits a file; the digest of its snapshot's manifest. */
+  private String manifestOfOneFile() throws IOException {
+    Transaction transaction = begin();
+    append(transaction, send(transaction, "0000000a", 0));
+    return cluster.state().snapshot().orElseThrow().manifestSha256();
+  }
+
   @Test
   void aManifestIsReadOnceOneOfItsAgentsIsBack() throws IOException {
     retrySeconds = 30;
-    Transaction transaction = begin();
-    append(transaction, send(transaction, "0000000a", 0));
-    String manifest = cluster.state().snapshot().orElseThrow().manifestSha256();
+    String manifest = manifestOfOneFile();
     agents.values().forEach(agent -> agent.failures = 2);
     assertEquals(1, begin().files(manifest).size());
   }
@@ -388,9 +393,7 @@ class TransactionTest {
   @Test
   void eachAgentsAnswerIsInTheErrorOfAManifestThatNoneGives() throws IOException {
     retrySeconds = 30;
-    Transaction transaction = begin();
-    append(transaction, send(transaction, "0000000a", 0));
-    String manifest = cluster.state().snapshot().orElseThrow().manifestSha256();
+    String manifest = manifestOfOneFile();
     agents.values().forEach(agent -> {
       agent.failures = Integer.MAX_VALUE;
       agent.failure = 404;
