@@ -23,6 +23,9 @@ JOBS_DIRECTORY = "local:///opt/colocation/jobs"
 DEFAULT_SPARK_VERSION = "4.1.4"
 DEFAULT_SERVICE_ACCOUNT = "spark"
 DEFAULT_EXECUTORS = 2
+DRIVER_REQUEST = "500m"
+"""Of a processor, unless the base gives the driver's cores: nodes of two then have room for driver and executor."""
+DRIVER_CORES, DRIVER_REQUEST_CORES = "spark.driver.cores", "spark.kubernetes.driver.request.cores"
 INSTANCES = "spark.executor.instances"
 MAX_NAME_LENGTH = 40
 """Spark and Kubeflow append to an application's name (``-<suffix>-driver-svc``), and a Service's name ends at 63."""
@@ -224,9 +227,15 @@ def _complete_kubeflow(spec: Json, program: str, arguments: Sequence[str], execu
     spec.setdefault("restartPolicy", {"type": "Never"})
     driver = spec["driver"] = require_mapping(spec.get("driver"), "spec.driver")
     driver.setdefault("serviceAccount", DEFAULT_SERVICE_ACCOUNT)
+    if not ({"cores", "coreRequest"} & driver.keys() or _gives_driver_cores(spec.get("sparkConf") or {})):
+        driver["coreRequest"] = DRIVER_REQUEST
     executor = spec["executor"] = require_mapping(spec.get("executor"), "spec.executor")
     configured = str((spec.get("sparkConf") or {}).get(INSTANCES, ""))
     executor.setdefault("instances", int(configured) if configured.isdigit() else executors)
+
+
+def _gives_driver_cores(conf: Mapping[str, Any]) -> bool:
+    return DRIVER_CORES in conf or DRIVER_REQUEST_CORES in conf
 
 
 def _set_kubeflow_executors(spec: Json, executors: int) -> None:
@@ -239,6 +248,8 @@ def _complete_apache(spec: Json, program: str, arguments: Sequence[str], executo
     versions.setdefault("sparkVersion", DEFAULT_SPARK_VERSION)
     conf = spec["sparkConf"] = require_mapping(spec.get("sparkConf"), "spec.sparkConf")
     conf.setdefault(DRIVER_ACCOUNT, DEFAULT_SERVICE_ACCOUNT)
+    if not _gives_driver_cores(conf):
+        conf[DRIVER_REQUEST_CORES] = DRIVER_REQUEST
     if conf.get(DYNAMIC_ALLOCATION) != "true":
         conf.setdefault(INSTANCES, str(executors))
 

@@ -92,7 +92,7 @@ def test_the_base_application_decides_all_but_the_program() -> None:
     assert application["metadata"]["labels"] == {"team": "lake", "colocation.dev/group": "sales"}
     spec = application["spec"]
     assert (spec["image"], spec["sparkVersion"]) == ("mine", "4.3.0")
-    assert spec["driver"] == {"serviceAccount": "etl", "memory": "4g"}
+    assert spec["driver"] == {"serviceAccount": "etl", "memory": "4g", "coreRequest": "500m"}
     assert spec["executor"] == {"instances": 7}
     assert spec["sparkConf"] == {"spark.hadoop.fs.s3a.endpoint": "http://minio"}
 
@@ -126,10 +126,26 @@ def test_apaches_base_application_decides_all_but_the_program() -> None:
     conf = {"spark.executor.instances": "7", "spark.kubernetes.authenticate.driver.serviceAccountName": "etl"}
     theirs = apache_base(sparkConf=conf, runtimeVersions={"sparkVersion": "4.3.0"}, driverSpec={"podTemplateSpec": {}})
     spec = table_application(ORDERS, sales_group(), theirs)["spec"]
-    assert (spec["sparkConf"], spec["runtimeVersions"]) == (conf, {"sparkVersion": "4.3.0"})
+    request = {"spark.kubernetes.driver.request.cores": "500m"}
+    assert (spec["sparkConf"], spec["runtimeVersions"]) == ({**conf, **request}, {"sparkVersion": "4.3.0"})
     assert spec["driverSpec"] == {"podTemplateSpec": {}}
     dropped = table_application(DropPartitionsRequest(table="orders"), sales_group(), theirs)["spec"]
     assert dropped["sparkConf"]["spark.executor.instances"] == "1"
+
+
+@pytest.mark.parametrize("theirs", [
+    pytest.param(base(driver={"cores": 2}), id="cores"),
+    pytest.param(base(driver={"coreRequest": "200m"}), id="a request"),
+    pytest.param(base(sparkConf={"spark.driver.cores": "2"}), id="cores by configuration"),
+    pytest.param(base(sparkConf={"spark.kubernetes.driver.request.cores": "2"}), id="a request by configuration"),
+    pytest.param(apache_base(sparkConf={"spark.driver.cores": "2"}), id="Apache's"),
+])  # fmt: skip
+def test_a_given_size_of_the_driver_stays(theirs: dict[str, Any]) -> None:
+    """Only where nothing is given, the driver asks for half a processor."""
+    spec = table_application(ORDERS, sales_group(), theirs)["spec"]
+    given = theirs["spec"].get("driver", {})
+    assert {key: value for key, value in spec.get("driver", {}).items() if key != "serviceAccount"} == given
+    assert "500m" not in (spec.get("sparkConf") or {}).values()
 
 
 def test_dynamic_allocation_of_apaches_base_stays() -> None:
