@@ -1,7 +1,6 @@
 """Creates an application, waits for its end, and reads its driver's log and result."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from urllib3.exceptions import HTTPError
 from ..model.base import Frozen
 from ..model.driver_output import WriteProgress, find_progress, without_progress
 from .clients import Applications
+from .driver_error import find_error
 from .status import ApplicationStatus, Obstacle, obstacle, refused_executors
 
 POLL_SECONDS = 1.0
@@ -78,11 +78,6 @@ RESULT_MARK = "COLOCATION_RESULT "
 LOG_TAIL_LINES = 40
 PROGRESS_LOG_LINES = 300
 """The end of a running driver's log in which its progress is looked for, once per poll."""
-TRACEBACK = "Traceback (most recent call last):"
-UNCAUGHT = "Exception in thread "
-CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
-_MODULES = re.compile(r"^(\w+\.)+(?=\w+(Error|Exception|Warning)?: )")
-"""The modules in front of an exception's class, which users do not need."""
 UNANSWERED_SECONDS = 300
 """For this long polls may fail for a passing reason (an API server that is away) before the wait gives up."""
 DELETION_POLLS = 60
@@ -164,7 +159,8 @@ def create(applications: Applications, application: Mapping[str, Any], *, replac
     if not existing.ended:
         raise RunError(
             f"{what} {name!r} exists in {namespace!r} and is {existing.state or 'NEW'}: wait for its end "
-            f"(kubectl get {applications.reference(name)} -n {namespace} --watch), or give this one another name"
+            f"(kubectl get {applications.reference(name)} -n {namespace} --watch), end it (kubectl delete "
+            f"{applications.reference(name)} -n {namespace}), or give this one another name"
         )
     if not replace:
         raise RunError(
@@ -320,24 +316,6 @@ def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_secon
         driver_pod=status.driver_pod,
         end=status if status.ended else None,
     )
-
-
-def find_error(log: str) -> str:
-    """The driver's error by its log, in one line: the end of the last Python traceback, else Java's last uncaught
-    exception; may be empty.
-
-    An exception is named by its class alone. For a call of Java the cause is Java's own message.
-    """
-    _, mark, rest = log.rpartition(TRACEBACK)
-    lines = rest.splitlines()
-    if not mark:
-        return next((line for line in reversed(lines) if line.startswith(UNCAUGHT)), "")
-    number = next((number for number, line in enumerate(lines) if line and not line[0].isspace()), None)
-    if number is None:
-        return ""
-    is_of_java = CALL_OF_JAVA in lines[number] and number + 1 < len(lines)
-    error = lines[number + 1].removeprefix(": ") if is_of_java else lines[number]
-    return _MODULES.sub("", error).rstrip("; ")
 
 
 def find_result(log: str) -> dict[str, Any] | None:

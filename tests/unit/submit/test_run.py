@@ -5,7 +5,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
 from colocation.model.driver_output import WriteProgress
-from colocation.submit.run import Outcome, Progress, RunError, create, find_error, find_result, outcome, watch
+from colocation.submit.run import Outcome, Progress, RunError, create, find_result, outcome, watch
 
 from .applications_under_test import spark_application
 from .fake_applications import FakeApplications, Step, VirtualTime
@@ -205,27 +205,6 @@ def test_a_failure_carries_its_exception_or_the_end_of_the_log(
     ended = ended_now(applications)
     assert (ended.succeeded, ended.state, ended.error) == (False, "FAILED", "driver container failed")
     assert (ended.driver_error, ended.log_tail, ended.driver_pod) == (driver_error, tail, "report-driver")
-
-
-@pytest.mark.parametrize(
-    ("log", "expected"),
-    [
-        pytest.param("", "", id="no log"),
-        pytest.param("INFO fine", "", id="no exception"),
-        pytest.param("Exception in thread main x.Y: z\n\tat a.b", "Exception in thread main x.Y: z", id="Java"),
-        pytest.param("Traceback (most recent call last):\n  a\nA: 1\nTraceback (most recent call last):\n  b\nB: 2",
-                     "B: 2", id="the last of two"),
-        pytest.param("Traceback (most recent call last):\n  a\npyspark.errors.exceptions.captured.AnalysisException: "
-                     "[UNRESOLVED_COLUMN] no o_ky; line 1;\n'Project ['o_ky]\n+- Relation\n",
-                     "AnalysisException: [UNRESOLVED_COLUMN] no o_ky; line 1", id="Spark's, without its plan"),
-        pytest.param("Traceback (most recent call last):\n  a\npy4j.protocol.Py4JJavaError: An error occurred while "
-                     "calling o1.load.\n: java.nio.file.AccessDeniedException: s3a://lake: 403\n\tat a.b",
-                     "AccessDeniedException: s3a://lake: 403", id="a call of Java"),
-    ],
-)  # fmt: skip
-def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
-    """The line that names the exception, without its stack."""
-    assert find_error(log) == expected
 
 
 WRITE = WriteProgress(phase="writing", bytes=300, rows_done=30, rows=100)

@@ -17,8 +17,9 @@ from ...model.names import config_map_of, group_key
 from ...submit import Decision, GroupView, ManifestError, PreparedApplication, group_label, prepare
 from ...submit.clients import Applications, DirectApplications, KubernetesApplications
 from ...submit.direct import DirectSubmission, direct_submission, driver_job
+from ...submit.driver_error import advice_on, find_error
 from ...submit.prepare import Overrides, override
-from ...submit.run import RESULT_MARK, Outcome, Progress, Stuck, create, find_error, outcome, watch
+from ...submit.run import RESULT_MARK, Outcome, Progress, Stuck, create, outcome, watch
 from ..cluster import Cluster
 from ..errors import CommandFailed, said_by
 from ..terminal.live import bar, moving_line, warn
@@ -303,7 +304,8 @@ def report_failure(ended: Outcome) -> None:
     if ended.log_problem or not ended.driver_pod:
         problem = ended.log_problem or "its driver left no log"
         where = f"{problem}. More: kubectl describe {ended.reference} -n {ended.namespace}"
-    raise CommandFailed(f"{ended.what} {ended.name} is {ended.state}: {cause}; {where}")
+    reasons = "; ".join(filter(None, (cause, advice_on(cause, ended.namespace), where)))
+    raise CommandFailed(f"{ended.what} {ended.name} is {ended.state}: {reasons}")
 
 
 @click.command()

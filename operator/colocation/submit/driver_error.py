@@ -1,0 +1,90 @@
+"""Why a driver failed, found in its log, and what to do about mistakes that newcomers make. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+TRACEBACK = "Traceback (most recent call last):"
+UNCAUGHT = "Exception in thread "
+CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
+_MODULES = re.compile(r"^(\w+\.)+(?=\w+(Error|Exception|Warning)?:( |$))")
+"""The modules in front of an exception's class, which users do not need."""
+
+_FAILED_TASK = re.compile(r"^.*Job aborted due to stage failure: .*?\(\S+ executor \S+\): ")
+"""In front of why a task failed."""
+_WAITED = "Exception thrown in awaitResult:"
+"""A message that leaves the reason to its cause."""
+_CAUSE = "Caused by: "
+
+
+class _Mistake(NamedTuple):
+    """An error of this pattern has this advice, which may use ``{namespace}``."""
+
+    pattern: re.Pattern[str]
+    advice: str
+
+
+def _mistake(pattern: str, advice: str) -> _Mistake:
+    return _Mistake(re.compile(pattern), advice)
+
+
+MISTAKES = (
+    _mistake(r"\[TABLE_OR_VIEW_NOT_FOUND\]",
+             "`colocation tables -n {namespace}` lists the tables; name one of another namespace NAMESPACE.TABLE"),
+    _mistake(r"\[PATH_NOT_FOUND\].* file:",
+             "this is a path of the driver's own pod: name the store, as in s3a://lake/orders, or mount the files into "
+             "driver and executors: docs/how-to/load-tables.md#volumes-sizes-and-settings-of-the-pods"),
+    _mistake(r"NoAuthWithAWSException|No AWS Credentials provided",
+             "name a Secret with the store's keys by --secret, or give Spark's account an identity: "
+             "docs/how-to/load-tables.md#credentials"),
+    _mistake(r"No FileSystem for scheme \"?s3n?\b", "write s3a://, which is Spark's name for S3"),
+    _mistake(r"No FileSystem for scheme|\[DATA_SOURCE_NOT_FOUND\]",
+             "check its spelling; if it is right, the image lacks its jar: docs/how-to/own-images.md"),
+    _mistake(r"CANNOT_READ_FILE_FOOTER|\[UNABLE_TO_INFER_SCHEMA\]",
+             "if the files have another format, name it: --format csv, json, orc, …; if the folder is empty, check the "
+             "path"),
+    _mistake(r"ClassNotFoundException: dev\.colocation\.",
+             "the image has no jar of colocation: build it from colocation-spark, or add the wheel to it: "
+             "docs/how-to/own-images.md"),
+)  # fmt: skip
+"""The first that matches counts."""
+
+
+def find_error(log: str) -> str:
+    """The driver's error by its log, in one line: the end of the last Python traceback, else Java's last uncaught
+    exception; may be empty.
+
+    An exception is named by its class alone. For a call of Java the cause is Java's own message.
+    """
+    _, mark, rest = log.rpartition(TRACEBACK)
+    lines = rest.splitlines()
+    if not mark:
+        return next((line for line in reversed(lines) if line.startswith(UNCAUGHT)), "")
+    number = next((number for number, line in enumerate(lines) if line and not line[0].isspace()), None)
+    if number is None:
+        return ""
+    is_of_java = CALL_OF_JAVA in lines[number] and number + 1 < len(lines)
+    number += is_of_java
+    error = _why(lines[number].removeprefix(": ") if is_of_java else lines[number], lines[number + 1:])
+    return _MODULES.sub("", error).rstrip("; ")
+
+
+def _why(error: str, following: Sequence[str]) -> str:
+    """The reason in an error of several lines: of the failed task, of a cause that it is left to, or the next line."""
+    causes = [line.removeprefix(_CAUSE) for line in following if line.startswith(_CAUSE)]
+    reasons = (one for one in map(_of_task, (error, *causes)) if not one.endswith(_WAITED))
+    error = next(reasons, error.rstrip())
+    said = next(filter(None, map(str.strip, following)), "")
+    return f"{error} {said}" if error.endswith(":") and not said.startswith("at ") else error
+
+
+def _of_task(error: str) -> str:
+    while found := _FAILED_TASK.match(error):
+        error = error[found.end():]
+    return error.rstrip()
+
+
+def advice_on(error: str, namespace: str) -> str:
+    """What to do about an error; empty when it needs no advice, or none is known."""
+    found = next((mistake for mistake in MISTAKES if mistake.pattern.search(error)), None)
+    return found.advice.format(namespace=namespace) if found else ""

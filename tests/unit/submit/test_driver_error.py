@@ -1,0 +1,84 @@
+"""What is found in the logs of drivers that failed, and the advice on it."""
+
+import pytest
+
+from colocation.submit.driver_error import advice_on, find_error
+
+CALL = "Traceback (most recent call last):\n  a\npy4j.protocol.Py4JJavaError: An error occurred\n"
+WAITED = "Exception thrown in awaitResult:"
+TASK = (
+    "Job aborted due to stage failure: Task 0 in stage 2.0 failed 4 times, most recent failure: Lost task 0.3 in stage "
+    "2.0 (TID 5) (10.244.1.27 executor 2)"
+)
+SPARK = "org.apache.spark.SparkException"
+FOOTER = f"{SPARK}: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.csv"
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        pytest.param("", "", id="no log"),
+        pytest.param("INFO fine", "", id="no exception"),
+        pytest.param("Exception in thread main x.Y: z\n\tat a.b", "Exception in thread main x.Y: z", id="Java"),
+        pytest.param("Traceback (most recent call last):\n  a\nA: 1\nTraceback (most recent call last):\n  b\nB: 2",
+                     "B: 2", id="the last of two"),
+        pytest.param("Traceback (most recent call last):\n  a\npyspark.errors.exceptions.captured.AnalysisException: "
+                     "[UNRESOLVED_COLUMN] no o_ky; line 1;\n'Project ['o_ky]\n+- Relation\n",
+                     "AnalysisException: [UNRESOLVED_COLUMN] no o_ky; line 1", id="Spark's, without its plan"),
+        pytest.param("Traceback (most recent call last):\n  a\npy4j.protocol.Py4JJavaError: An error occurred while "
+                     "calling o1.load.\n: java.nio.file.AccessDeniedException: s3a://lake: 403\n\tat a.b",
+                     "AccessDeniedException: s3a://lake: 403", id="a call of Java"),
+        pytest.param("Traceback (most recent call last):\n  a\npyspark.errors.exceptions.captured.ParseException: \n"
+                     "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)\n\n== SQL ==\nSELEC 1\n",
+                     "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)",
+                     id="a message on the next line"),
+        pytest.param(f"{CALL}: {SPARK}: {TASK}: {SPARK}: {WAITED} \n\tat a.b\nCaused by: {FOOTER}\n\tat a.b\n"
+                     "Caused by: java.lang.RuntimeException: no magic number",
+                     "SparkException: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.csv",
+                     id="a task that leaves it to its cause"),
+        pytest.param(f"{CALL}: {SPARK}: {WAITED} \n\tat a.b\nCaused by: {SPARK}: {TASK}: {FOOTER}",
+                     "SparkException: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.csv",
+                     id="a cause that is a task's"),
+        pytest.param(f"{CALL}: {SPARK}: {WAITED} \n\tat a.b", f"SparkException: {WAITED}", id="no cause"),
+        pytest.param(f"{CALL}: {SPARK}: {TASK}: ExecutorLostFailure (executor 2 exited)",
+                     "ExecutorLostFailure (executor 2 exited)", id="an executor was lost"),
+    ],
+)  # fmt: skip
+def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
+    """The line that names the exception, without its stack."""
+    assert find_error(log) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        pytest.param("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `ordrs` cannot be found.",
+                     "`colocation tables -n shop` lists the tables", id="a misspelt table"),
+        pytest.param("AnalysisException: [PATH_NOT_FOUND] Path does not exist: file:/lake/orders. SQLSTATE: 42K03",
+                     "a path of the driver's own pod: name the store", id="a path of this machine"),
+        pytest.param("AccessDeniedException: s3a://lake: org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS "
+                     "Credentials provided by TemporaryAWSCredentialsProvider", "by --secret", id="no credentials"),
+        pytest.param('UnsupportedFileSystemException: No FileSystem for scheme "s3"', "write s3a://", id="s3"),
+        pytest.param('UnsupportedFileSystemException: No FileSystem for scheme "gs"', "lacks its jar", id="gs"),
+        pytest.param("SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: parket.",
+                     "check its spelling", id="a misspelt format"),
+        pytest.param(FOOTER, "--format csv, json", id="a file of another format"),
+        pytest.param("AnalysisException: [UNABLE_TO_INFER_SCHEMA] Unable to infer schema for Parquet.",
+                     "if the folder is empty", id="an empty folder"),
+        pytest.param("ClassNotFoundException: dev.colocation.spark.ColocationPlugin",
+                     "the image has no jar of colocation", id="an image of Spark's"),
+    ],
+)  # fmt: skip
+def test_a_mistake_has_its_next_step(error: str, advice: str) -> None:
+    """A newcomer's next step, not only Spark's name of the error."""
+    assert advice in advice_on(error, "shop")
+
+
+@pytest.mark.parametrize("error", [
+    pytest.param("AnalysisException: [PATH_NOT_FOUND] Path does not exist: s3a://lake/ordrs.", id="a path of a store"),
+    pytest.param("AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] Did you mean `o_orderkey`?", id="a column"),
+    pytest.param("KeyError: 'x'", id="the program's own"),
+])  # fmt: skip
+def test_an_error_that_explains_itself_has_no_advice(error: str) -> None:
+    """Nothing is added to it."""
+    assert advice_on(error, "shop") == ""
