@@ -31,6 +31,8 @@ from tests.spark.sql_clients import client_conf
 pytestmark = pytest.mark.spark
 
 NAMESPACE = "unequal"
+TASKS = "spark.colocation.minPartitionNum"
+BYTES = "spark.colocation.minPartitionBytes"
 IN = f"{CATALOG}.{NAMESPACE}"
 NUMBERS = {"six": 6, "twelve": 12, "more": 12, "many": 24}
 COLUMNS = "k BIGINT, n BIGINT, word STRING, day INT"
@@ -87,6 +89,12 @@ def tasks(rows: DataFrame) -> int:
     return int(rows.rdd.getNumPartitions())
 
 
+def read_in_ranges(session: SparkSession) -> None:
+    """Small buckets, too, so that a join of tables of six buckets and more has about 24 tasks."""
+    session.conf.set(TASKS, "24")
+    session.conf.set(BYTES, "1")
+
+
 def check(session: SparkSession, query: str) -> DataFrame:
     """Compare a query's rows with DuckDB's; ``{six}`` stands for a table."""
     found = session.sql(query.format(**{name: f"{IN}.{name}" for name in NUMBERS}))
@@ -115,18 +123,18 @@ def test_one_table(facts: SparkSession) -> None:
 
 JOINS = {
     "equal": ("SELECT * FROM {twelve} a JOIN {more} b ON a.k = b.k", 12),
-    "half": ("SELECT * FROM {twelve} a JOIN {six} b ON a.k = b.k", 12),
-    "half of more": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k", 24),
-    "left": ("SELECT * FROM {six} a LEFT JOIN {many} b ON a.k = b.k", 24),
-    "right": ("SELECT * FROM {six} a RIGHT JOIN {more} b ON a.k = b.k AND a.n > 20", 12),
-    "full": ("SELECT * FROM {many} a FULL JOIN {six} b ON a.k = b.k", 24),
-    "anti": ("SELECT * FROM {many} a WHERE NOT EXISTS (SELECT 1 FROM {six} b WHERE a.k = b.k AND b.n > 100)", 24),
-    "in": ("SELECT * FROM {many} a WHERE k IN (SELECT k FROM {more} WHERE n > 100)", 24),
-    "three": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k JOIN {six} c ON b.k = c.k", 24),
-    "group": ("SELECT a.k, count(*), max(b.n) FROM {many} a JOIN {six} b ON a.k = b.k GROUP BY a.k", 24),
+    "half": ("SELECT * FROM {twelve} a JOIN {six} b ON a.k = b.k", 6),
+    "half of more": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k", 12),
+    "left": ("SELECT * FROM {six} a LEFT JOIN {many} b ON a.k = b.k", 6),
+    "right": ("SELECT * FROM {six} a RIGHT JOIN {more} b ON a.k = b.k AND a.n > 20", 6),
+    "full": ("SELECT * FROM {many} a FULL JOIN {six} b ON a.k = b.k", 6),
+    "anti": ("SELECT * FROM {many} a WHERE NOT EXISTS (SELECT 1 FROM {six} b WHERE a.k = b.k AND b.n > 100)", 6),
+    "in": ("SELECT * FROM {many} a WHERE k IN (SELECT k FROM {more} WHERE n > 100)", 12),
+    "three": ("SELECT * FROM {many} a JOIN {twelve} b ON a.k = b.k JOIN {six} c ON b.k = c.k", 6),
+    "group": ("SELECT a.k, count(*), max(b.n) FROM {many} a JOIN {six} b ON a.k = b.k GROUP BY a.k", 6),
     "window": (
         "SELECT a.k, a.n, b.n, row_number() OVER (PARTITION BY a.k ORDER BY a.n, b.n) FROM {many} a "
-        "JOIN {twelve} b ON a.k = b.k", 24,
+        "JOIN {twelve} b ON a.k = b.k", 12,
     ),
 }  # fmt: skip
 
@@ -134,19 +142,22 @@ JOINS = {
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_need_no_shuffle(facts: SparkSession, name: str, adaptive: str) -> None:
-    """In as many tasks as the larger number. Files of a task are merged; only a window sorts, by its other columns."""
+    """By the smaller number, also in ranges. Files of a task are merged; only a window sorts, by its other columns."""
     facts.conf.set(ADAPTIVE, adaptive)
     query, number = JOINS[name]
-    found = check(facts, query)
-    plan = plan_of(found)
-    assert "Exchange" not in plan and MERGED in plan
-    assert plan.count("Sort [") == (1 if name == "window" else 0), plan
-    assert tasks(found) == number
+    for in_ranges in (False, True):
+        if in_ranges:
+            read_in_ranges(facts)
+        found = check(facts, query)
+        plan = plan_of(found)
+        assert "Exchange" not in plan and MERGED in plan
+        assert plan.count("Sort [") == (1 if name == "window" else 0), plan
+        assert tasks(found) % number == 0 and (tasks(found) > number) == in_ranges, tasks(found)
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_eight_sixteen_and_thirty_two_in_one_query(facts: SparkSession, tables: ClusterTables, adaptive: str) -> None:
-    """A task reads a part of one, two and four buckets; their ranges are as many as the largest number asks for."""
+    """A task reads one, two and four buckets, or the same range of each."""
     facts.conf.set(ADAPTIVE, adaptive)
     if not facts.catalog.tableExists(f"{IN}.of8"):
         tables.add_group("eight", ["bigint"], (*MAP, *MAP)[:8])
@@ -155,23 +166,27 @@ def test_eight_sixteen_and_thirty_two_in_one_query(facts: SparkSession, tables: 
             for part in ("n < 150", "n >= 150"):
                 facts.sql(f"INSERT INTO {name} SELECT k, n, word, day FROM plain_six WHERE {part}")
     query = "SELECT a.k, b.n AS n, c.n AS m FROM {{}}{} a JOIN {{}}{} b ON a.k = b.k JOIN {{}}{} c ON a.k = c.k"
-    for numbers, expected in (((8, 16, 32), 32), ((32, 8, 16), 32), ((32, 16, 32), 32), ((8, 16, 16), 16)):
+    all_numbers = ((8, 16, 32), (32, 8, 16), (32, 16, 32), (8, 16, 16))
+    for numbers, in_ranges in itertools.product(all_numbers, (False, True)):
+        facts.conf.set(TASKS, "32" if in_ranges else "1")
+        facts.conf.set(BYTES, "1")
         text = query.format(*numbers)
         found = facts.sql(text.replace("{}", f"{IN}.of"))
         assert answer(found) == duckdb_answer(re.sub(r"\{\}[0-9]+", "plain_six", text))
-        plan = plan_of(found)
-        assert "Exchange" not in plan and "Sort [" not in plan and tasks(found) == expected
+        plan, least = plan_of(found), min(numbers)
+        assert "Exchange" not in plan and "Sort [" not in plan
+        assert tasks(found) % least == 0 and (tasks(found) > least) == in_ranges, numbers
 
 
 def test_tasks(facts: SparkSession) -> None:
-    """One for each bucket of the smaller number where ranges are switched off, or files are in another order."""
+    """One for each bucket of the smaller number where buckets are small, or files are in another order."""
     by_another = make(facts, "another", 24, "PARTITIONED BY (day)", "sales", "SORTED BY (n)")
     facts.sql(f"INSERT INTO {by_another} SELECT k, n, word, day FROM plain_six")
     query = f"SELECT a.k, b.n FROM {{}} a JOIN {IN}.six b ON a.k = b.k"
-    assert tasks(facts.sql(query.format(f"{IN}.many"))) == 24
-    assert tasks(facts.sql(query.format(by_another))) == 6
-    facts.conf.set("spark.colocation.minPartitionNum", "1")
     assert tasks(facts.sql(query.format(f"{IN}.many"))) == 6
+    read_in_ranges(facts)
+    assert tasks(facts.sql(query.format(by_another))) == 6
+    assert tasks(facts.sql(query.format(f"{IN}.many"))) >= 18
 
 
 def test_cached_joins(facts: SparkSession) -> None:
@@ -191,11 +206,14 @@ def test_verdicts_name_the_number(facts: SparkSession) -> None:
     note = f"the 12 buckets of {IN}.twelve are read as 6"
     rows = facts.sql(query)
     assert [(join["colocate"], join["note"]) for join in explain_json(rows)["joins"]] == [(True, note)]
+    read_in_ranges(facts)
+    rows = facts.sql(query)
     rows.collect()
-    assert [join["note"] for join in explain_json(rows)["joins"]] == [f"6 buckets in 12 ranges; {note}"]
+    in_ranges = f"6 buckets in {tasks(rows)} ranges; {note}"
+    assert [join["note"] for join in explain_json(rows)["joins"]] == [in_ranges]
     facts.conf.set(ADAPTIVE, "false")
     [called] = facts.sql(f"CALL {CATALOG}.system.explain('{query}')").collect()
-    assert called["colocate"] and called["reason"] == f"6 buckets in 12 ranges; {note}"
+    assert called["colocate"] and called["reason"] == in_ranges
 
 
 def test_small_tables_are_broadcast(facts: SparkSession) -> None:
@@ -218,8 +236,8 @@ def test_random_queries(facts: SparkSession, seed: int) -> None:
         "spark.colocation.trustSortedFiles": ("true", "false"),
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": ("true", "false"),
         "spark.sql.join.preferSortMergeJoin": ("true", "false"),
-        "spark.colocation.minPartitionNum": ("1", "4", "60"),
-        "spark.colocation.minPartitionBytes": ("1", "64m"),
+        TASKS: ("1", "4", "60"),
+        BYTES: ("1", "64m"),
     }
     for _ in range(4):
         for key, values in settings.items():

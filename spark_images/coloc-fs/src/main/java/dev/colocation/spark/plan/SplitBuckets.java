@@ -173,10 +173,7 @@ public final class SplitBuckets extends Rule<SparkPlan> {
     return file.length() * Math.min(1, share);
   }
 
-  /**
-   * In how many ranges the largest bucket is as large as a task's share of all; each range has a minimum of bytes. Tables that are read
-   * by fewer buckets than they have are read by as many tasks as the one with most of them is alone.
-   */
+  /** In how many ranges the largest bucket is as large as a task's share of all; each range has a minimum of bytes. */
   private int count(List<FileSourceScanExec> scans) {
     int buckets = CommonBuckets.readBy(scans.get(0));
     Map<Integer, Double> bytes = new HashMap<>();
@@ -187,10 +184,8 @@ public final class SplitBuckets extends Rule<SparkPlan> {
     int cores = scans.get(0).session().sparkContext().defaultParallelism();
     double tasks = Integer.parseInt(conf().getConfString(TASKS, Integer.toString(2 * cores)));
     long least = JavaUtils.byteStringAsBytes(conf().getConfString(BYTES, "64m"));
-    double bySize = Math.min(Math.round(most * tasks / Math.max(1, all)), most / Math.max(1, least));
-    int own = scans.stream().mapToInt(scan -> scan.relation().bucketSpec().get().numBuckets()).max().orElse(buckets);
-    int byNumber = tasks > 1 ? own / buckets : 1;
-    return (int) Math.max(1, Math.min(MOST_RANGES, Math.max(bySize, byNumber)));
+    double count = Math.min(Math.round(most * tasks / Math.max(1, all)), most / Math.max(1, least));
+    return (int) Math.max(1, Math.min(MOST_RANGES, count));
   }
 
   private static SparkPlan withChildren(SparkPlan plan, List<SparkPlan> children) {
