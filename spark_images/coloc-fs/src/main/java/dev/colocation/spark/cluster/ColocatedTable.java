@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -39,6 +40,7 @@ public final class ColocatedTable {
   /** An annotation: the first digits of the uid under which a lost table's files lie, which this table takes over. */
   private static final String ADOPTS = "colocation.dev/adopts";
 
+  private static final Set<String> LASTING_REFUSALS = Set.of("InvalidSpec", "SchemaMismatch");
   private static final int MAX_PROBLEM_CHARACTERS = 1000;
   private static final int DEFAULT_RETENTION_SECONDS = 86400;
   private static final int DEFAULT_RETENTION_SNAPSHOTS = 10;
@@ -230,6 +232,13 @@ public final class ColocatedTable {
     }
     String reason = accepted.path("reason").asText();
     return reason.equals("InvalidStatus") ? "" : reason + ": " + accepted.path("message").asText();
+  }
+
+  /** Whether the operator has refused the spec as it is now, for a reason that stays until table or group are changed. */
+  public boolean staysRefused() {
+    JsonNode accepted = condition(status, "Accepted");
+    boolean isOfThisSpec = accepted.path("observedGeneration").asLong(-1) == metadata.path("generation").asLong();
+    return !refusal().isEmpty() && isOfThisSpec && LASTING_REFUSALS.contains(accepted.path("reason").asText());
   }
 
   private static JsonNode condition(JsonNode status, String type) {

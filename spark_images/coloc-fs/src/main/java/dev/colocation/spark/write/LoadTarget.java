@@ -41,7 +41,8 @@ record LoadTarget(ColocatedTable table, ColocationGroup group, Map<String, Strin
    *
    * @param wait how long for the operator, from when the API server answered
    * @param answerWait how long for the API server while it does not answer
-   * @throws WriteException.NotReady when it has not within that time; the message names what is missing
+   * @throws WriteException.NotReady when it has not within that time, or refuses the table until it is changed; the message
+   *     names what is missing
    */
   static LoadTarget await(
       Cluster cluster, String namespace, String name, Duration wait, Duration answerWait, Timer timer) {
@@ -73,6 +74,9 @@ record LoadTarget(ColocatedTable table, ColocationGroup group, Map<String, Strin
 
   private static LoadTarget find(Cluster cluster, String namespace, String name) throws NoAnswer, Lacking {
     ColocatedTable table = cluster.table(namespace, name);
+    if (table.staysRefused()) {
+      throw new WriteException.NotReady("table " + namespace + "." + name + " cannot be loaded: " + table.refusal());
+    }
     require(table.refusal().isEmpty(), table.refusal());
     try {
       LoadTarget target = new LoadTarget(

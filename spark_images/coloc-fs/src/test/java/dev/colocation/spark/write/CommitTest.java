@@ -601,6 +601,19 @@ class CommitTest {
     assertEquals(5, timer.waited.toSeconds());
   }
 
+  @ParameterizedTest
+  @CsvSource({"SchemaMismatch,1,0", "InvalidSpec,1,0", "NoGroup,1,5", "SchemaMismatch,0,5"})
+  void refusedTableIsWaitedForOnlyWhereItMayBeAcceptedByItself(String reason, long observedGeneration, long seconds) {
+    cluster.table().withObject("/metadata").put("generation", 1);
+    cluster.status().put("accepted", false).putArray("conditions").addObject().put("type", "Accepted").put("status", "False")
+        .put("reason", reason).put("message", "12 should be 8").put("observedGeneration", observedGeneration);
+    WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> LoadTarget.await(
+        new Cluster(cluster, timer), "shop", "orders", Duration.ofSeconds(5), CompareAndSet.ANSWER_DEADLINE, timer));
+    String waited = seconds > 0 ? " after 5 s" : "";
+    assertEquals("NotReady: table shop.orders cannot be loaded" + waited + ": " + reason + ": 12 should be 8", error.getMessage());
+    assertEquals(seconds, timer.waited.toSeconds());
+  }
+
   static void conflict(String words, org.junit.jupiter.api.function.Executable change) {
     WriteException.LoadConflict error = assertThrows(WriteException.LoadConflict.class, change);
     assertTrue(error.getMessage().contains(words), error.getMessage());
