@@ -114,6 +114,9 @@ def test_an_api_server_that_is_away(cluster: ControlPlane, colocation: As, tmp_p
 
 @pytest.mark.parametrize(("line", "exit_code", "said"), [
     pytest.param("show slaes", 1, "there is no group 'slaes'", id="no such group"),
+    pytest.param("show other/sales", 1, "give that: sales -n other", id="a group of another namespace"),
+    pytest.param("show sales -n default", 1, "there are: none; `colocation groups -A` lists", id="no groups here"),
+    pytest.param("advise orders -n default", 1, "`colocation tables -A` lists", id="no tables here"),
     pytest.param("load oders --from x --direct", 1, "there is no table 'oders'", id="no such table"),
     pytest.param("drain nood-1", 1, "there is no node 'nood-1'; there are: ", id="no such node"),
     pytest.param("groups --context nope", 1, "has no context 'nope'; there are: integration", id="no such context"),

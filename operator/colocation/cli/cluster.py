@@ -294,7 +294,10 @@ class Cluster:
         if not items:
             self.check_namespace()
         names = ", ".join(item["metadata"]["name"] for item in items) or "none"
-        raise CommandFailed(f"there is no {what} {name!r} in namespace {self.namespace!r}; there are: {names}")
+        raise CommandFailed(
+            f"there is no {what} {name!r} in namespace {self.namespace!r}; there are: {names}"
+            f"{_elsewhere(name, what, is_empty=not items)}"
+        )
 
     def _list(self, plural: str, everywhere: bool = False) -> list[Json]:
         kind = (API_GROUP, API_VERSION)
@@ -311,6 +314,14 @@ class Cluster:
                 ) from error
             raise
         return sorted(_items(answer), key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
+
+
+def _elsewhere(name: str, what: str, *, is_empty: bool) -> str:
+    """How to name an object of another namespace, for a user who seems to look for one; else empty."""
+    namespace, slash, own_name = name.partition("/")
+    if slash:
+        return f"; for one of another namespace give that: {own_name} -n {namespace}"
+    return f"; `colocation {what}s -A` lists those of all namespaces: choose one with -n" if is_empty else ""
 
 
 def _items(answer: object) -> list[Json]:

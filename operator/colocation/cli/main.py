@@ -40,6 +40,14 @@ class Commands(click.Group):
                 stream.reconfigure(errors="backslashreplace")
         return super().main(*arguments, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a command's option in front of the command with where it belongs: kubectl takes it in both places."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            belongs = f"options follow the command: {ctx.command_path} COMMAND {error.option_name} …"
+            raise click.UsageError(f"{error.format_message()} If it is one of a command, {belongs}", ctx) from error
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)

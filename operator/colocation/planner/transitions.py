@@ -57,12 +57,20 @@ class MovePlan:
 
 
 def too_few_nodes(view: GroupView) -> str:
-    """What to say when a bucket's replicas find no other nodes."""
+    """What to say when a bucket's replicas find no other nodes: how many there are, why not more, and the next step."""
     holders = set(chain.from_iterable(view.map))
     able = len(view.pool.weights) + len(holders.intersection(view.pool.unschedulable))
     wanted = count_of(view.spec.replicas, "replica")
     message = f"{wanted} need as many nodes that may hold them; there are {able}"
-    return "; ".join([message, *unschedulable_nodes(view)])
+    return "; ".join([message, *_nodes_left_out(view), *unschedulable_nodes(view), "add nodes, or lower spec.replicas"])
+
+
+def _nodes_left_out(view: GroupView) -> list[str]:
+    """A sentence about the nodes that the group's nodeSelector leaves out; none when it leaves out none."""
+    wanted = view.spec.node_selector.items()
+    left_out = sum(any(node.labels.get(key) != value for key, value in wanted) for node in view.cluster.nodes.values())
+    selector = listed(sorted(f"{key}={value}" for key, value in wanted))
+    return [f"nodeSelector {selector} leaves out {count_of(left_out, 'node')}"] if left_out else []
 
 
 def unschedulable_nodes(view: GroupView) -> list[str]:

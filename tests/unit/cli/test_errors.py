@@ -90,6 +90,7 @@ def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        pytest.param(["--context", "c", "groups"], "options follow the command: ", id="in front"),
         pytest.param(["load", "orders", "--from", " "], "--from is ' ': name a path", id="an empty path"),
         pytest.param(["load", "orders", "--from", "x", "--set", "=v"], "given '=v'", id="a setting without a name"),
         pytest.param(["sql", " "], "STATEMENT is empty", id="an empty statement"),

@@ -223,7 +223,7 @@ def test_too_few_nodes_start_nothing_and_say_so() -> None:
     assert (group.moves, group.next_map, group.drops) == ((), None, ())
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_NODES
-    message = "4 replicas need as many nodes that may hold them; there are 2"
+    message = "4 replicas need as many nodes that may hold them; there are 2; add nodes, or lower spec.replicas"
     assert group.stalled.message == f"buckets 0, 1 (2 of 2): {message}"
     assert [problem.bucket for problem in group.blocked] == [0, 1]
 
@@ -233,6 +233,13 @@ def test_a_new_group_without_enough_nodes_gets_no_map() -> None:
     group = planned(nodes_of(1), bucket_map=None)
     assert (group.target_map, group.next_map, group.moves) == (None, None, ())
     assert reasons(group) == {Reason.INSUFFICIENT_NODES}
+
+
+def test_a_selector_that_leaves_out_nodes_is_named() -> None:
+    """A label that no node has, or a misspelt one, is seen in the message."""
+    group = planned(nodes_of(1, 2, 3), bucket_map=None, spec={"nodeSelector": {"disk": "sdd"}})
+    assert group.stalled is not None
+    assert "there are 0; nodeSelector disk=sdd leaves out 3 nodes; add nodes, or lower" in group.stalled.message
 
 
 def test_replicas_without_room_wait_alone_and_the_group_names_them() -> None:

@@ -81,7 +81,7 @@ def test_a_generated_name_is_returned() -> None:
     ("state", "replace", "message"),
     [
         pytest.param("COMPLETED", False, "has ended .COMPLETED.: --replace", id="ended: replace is offered"),
-        pytest.param("RUNNING", False, "is RUNNING: wait for its end", id="running"),
+        pytest.param("RUNNING", False, "is RUNNING: wait for its end .*, end it .kubectl delete", id="running"),
         pytest.param("RUNNING", True, "is RUNNING: wait for its end", id="running: never replaced"),
         pytest.param("SUBMISSION_FAILED", True, "is SUBMISSION_FAILED: wait", id="may be submitted again"),
     ],
