@@ -1,5 +1,6 @@
 """Tables whose rows are sorted in files, and a statement's plan and answer with that order trusted and not."""
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -29,7 +30,17 @@ FROM range(500)
 
 
 def load_events(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
-    """Tables of the same rows: in one file per bucket, in several loads, in partitions, and in both."""
+    """Tables of the same rows: in one file per bucket, in several loads, in partitions, and in both.
+
+    All files of tests read the same ones; what a file adds to its catalog no other sees.
+    """
+    catalog = _loaded_events(application, agents).copy()
+    catalog.agents = dict(agents.urls)
+    return catalog
+
+
+@functools.cache
+def _loaded_events(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
     catalog = stable_group(agents)
     whole = application.sql(EVENTS.format(first=0, last=600))
     add_table(catalog, "single", whole, ["k"])

@@ -38,8 +38,14 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
     catalog = load_events(application, agents)
     by_another = application.sql("SELECT id % 97 AS k, id AS n FROM range(500)")
     add_table(catalog, "ordered", by_another, ["k"], sorted_by=("n",))
+    return catalog
+
+
+@pytest.fixture(scope="module")
+def of_key_types(application: SparkSession, tables: FakeCatalog) -> None:
+    """A table for each type of keys, and tables with a key that many rows have."""
     for place, (key, of_rows) in enumerate(KEYS.items()):
-        catalog.add_group(
+        tables.add_group(
             ColocationGroupSpec(bucket_key=(key,), buckets=BUCKETS, replicas=2),
             ColocationGroupStatus(stable=True, reason="AllReplicasComplete", backends_per_bucket_seq=MAP),
             name=f"by{place}",
@@ -48,15 +54,14 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
             rows = application.sql(f"SELECT CAST(if(id % 13 = 0, NULL, {of_rows}) AS {key}) AS k, id AS n "
                                    f"FROM range({first}, {first + 300})")  # fmt: skip
             if first == 0:
-                add_table(catalog, f"keyed{place}", rows, ["k"], group=f"by{place}")
+                add_table(tables, f"keyed{place}", rows, ["k"], group=f"by{place}")
             else:
-                load(rows, f"keyed{place}", catalog=catalog)
+                load(rows, f"keyed{place}", catalog=tables)
     for key, (_, hot) in HOT.items():
         rows = application.sql(f"SELECT if(id < 2000, {hot}, date_add(DATE'2020-01-01', CAST(id % 97 AS INT))) AS k, "
                                "id AS n FROM range(4000)")  # fmt: skip
-        add_table(catalog, f"hot{key}", rows.where("n < 2000"), ["k"], group="by2")
-        load(rows.where("n >= 2000"), f"hot{key}", catalog=catalog)
-    return catalog
+        add_table(tables, f"hot{key}", rows.where("n < 2000"), ["k"], group="by2")
+        load(rows.where("n >= 2000"), f"hot{key}", catalog=tables)
 
 
 @pytest.fixture(
@@ -130,6 +135,7 @@ def test_rows_that_meet_are_in_the_same_range(session: SparkSession, statement: 
     assert split.count("Exchange") == whole.count("Exchange")
 
 
+@pytest.mark.usefixtures("of_key_types")
 @pytest.mark.parametrize("place", range(len(KEYS)), ids=list(KEYS))
 def test_keys(session: SparkSession, place: int) -> None:
     """Of each type that manifests have bounds of; of texts, files tell where to cut."""
@@ -167,6 +173,7 @@ def test_tasks(session: SparkSession) -> None:
     assert counts == [counts[0], BUCKETS, counts[0], BUCKETS, counts[0], BUCKETS, counts[0]]
 
 
+@pytest.mark.usefixtures("of_key_types")
 @pytest.mark.parametrize("key", HOT)
 def test_a_key_that_alone_is_hot(session: SparkSession, key: str) -> None:
     """Its rows stay in one task; plan and verdict name it, where it fills files."""
