@@ -139,8 +139,10 @@ JOINS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize(("name", "adaptive"), [
+    *((name, "true") for name in JOINS),
+    *(pytest.param(name, "false", marks=() if name in ("full", "three") else pytest.mark.deep) for name in JOINS),
+])  # fmt: skip
 def test_joins_need_no_shuffle(facts: SparkSession, name: str, adaptive: str) -> None:
     """By the smaller number, also in ranges. Files of a task are merged; only a window sorts, by its other columns."""
     facts.conf.set(ADAPTIVE, adaptive)
@@ -155,7 +157,7 @@ def test_joins_need_no_shuffle(facts: SparkSession, name: str, adaptive: str) ->
         assert tasks(found) % number == 0 and (tasks(found) > number) == in_ranges, tasks(found)
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.deep)])
 def test_eight_sixteen_and_thirty_two_in_one_query(facts: SparkSession, tables: ClusterTables, adaptive: str) -> None:
     """A task reads one, two and four buckets, or the same range of each."""
     facts.conf.set(ADAPTIVE, adaptive)
@@ -224,7 +226,7 @@ def test_small_tables_are_broadcast(facts: SparkSession) -> None:
     assert "BroadcastHashJoin" in plan_of(found) and tasks(found) == 24
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.deep if seed > 5 else ()) for seed in range(12)])
 def test_random_queries(facts: SparkSession, seed: int) -> None:
     """Equal to DuckDB's, under settings that change plans."""
     random_of = random.Random(seed)
@@ -264,7 +266,14 @@ def test_random_queries(facts: SparkSession, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "source"), [("twelve", "six"), ("six", "twelve"), ("twelve", "many"), ("many", "more")])
+    ("target", "source"),
+    [
+        ("twelve", "six"),
+        ("six", "twelve"),
+        pytest.param("twelve", "many", marks=pytest.mark.deep),
+        pytest.param("many", "more", marks=pytest.mark.deep),
+    ],
+)
 def test_rows_are_written_into_their_buckets(facts: SparkSession, target: str, source: str) -> None:
     """Rows that lie in other buckets are shuffled: inserted, merged, updated, deleted, compacted."""
     name = make(facts, f"{target}_from_{source}", NUMBERS[target])
