@@ -24,11 +24,12 @@ from devcluster.locks import exclusive
 from tests.integration.control_plane import dying_with_us
 
 SPARK_HOME = Path(pyspark.__file__).parent
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=192m"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=192m"
 """Tests are short: optimising their code costs more than it gains.
 
 Without optimisation Java keeps 48 MB of compiled code by default. A driver of many tests has more, and would drop and
-compile the same methods again and again.
+compile the same methods again and again. From 20 MB of classes on, it would collect the whole heap each time that their
+number has grown by half: a second of a processor for each executor.
 """
 CHECKOUT = Path(__file__).parents[2]
 PROGRAM = "tests.spark.class_archive_program"
