@@ -22,7 +22,7 @@ settings.load_profile("colocation")
 HERE = Path(__file__).parent
 SPARK_CLUSTERS = 2
 """At once, on two cores: so many workers run Spark's files until none is left."""
-SERVERS = {"test_concurrent_sessions.py": "test_catalog_clients.py"}
+SERVERS = dict.fromkeys(("test_concurrent_sessions.py", "test_pipelines.py"), "test_catalog_clients.py")
 """Files that stay with another, whose Thrift and Connect servers they use, too."""
 FIRST = ("spark", "integration", "faults", "property", "unit")
 """Folders in the order of their turns; others come after them."""

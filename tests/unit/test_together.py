@@ -13,6 +13,8 @@ STORIES = "tests/simulation/test_disks.py"
     pytest.param(f"{ADOPT}::test_a", f"{VIEWS}::test_a", False, id="two files"),
     pytest.param("tests/spark/test_catalog_clients.py::test_a", "tests/spark/test_concurrent_sessions.py::test_a", True,
                  id="servers"),
+    pytest.param("tests/spark/test_catalog_clients.py::test_a", "tests/spark/test_pipelines.py::test_a", True,
+                 id="servers of pipelines"),
     pytest.param(f"{STORIES}::test_a[1]", f"{STORIES}::test_a[2]", False, id="two stories"),
 ])  # fmt: skip
 def test_what_stays_together(first: str, second: str, together: bool) -> None:
