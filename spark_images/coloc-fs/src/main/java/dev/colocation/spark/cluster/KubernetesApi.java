@@ -57,6 +57,9 @@ public final class KubernetesApi implements Cluster.Requests {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Map<Access, KubernetesApi> SHARED = new ConcurrentHashMap<>();
 
+  /** The address that the client's library takes where it finds neither a pod's account nor a kubeconfig. */
+  private static final String NOTHING_FOUND = "https://kubernetes.default.svc";
+
   /**
    * The API server and the account.
    *
@@ -99,6 +102,11 @@ public final class KubernetesApi implements Cluster.Requests {
       throw new ColocationException("kubeconfig " + file + " cannot be read").unchecked();
     }
     Config found = access.kubeconfig().isEmpty() ? Config.autoConfigure(context) : Config.fromKubeconfig(context, file);
+    if (found.getMasterUrl().startsWith(NOTHING_FOUND) && found.getAutoOAuthToken() == null && found.getOauthToken() == null) {
+      throw new ColocationException("no cluster is configured: this program runs in no pod, and there is no kubeconfig (KUBECONFIG, "
+          + "~/.kube/config); run it in the cluster by `colocation submit`, or set kubeconfig of the catalog to a file, e.g. "
+          + "spark.sql.catalog.colocation.kubeconfig=/home/ann/.kube/config").unchecked();
+    }
     found.setRequestRetryBackoffLimit(RETRIES);
     return found;
   }

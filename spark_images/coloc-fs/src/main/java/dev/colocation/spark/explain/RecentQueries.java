@@ -66,7 +66,7 @@ public final class RecentQueries extends SparkListener {
     PlanNode plan;
     try {
       plan = executed(end.qe());
-    } catch (RuntimeException error) {  // a query that failed may have no plan
+    } catch (Exception error) {  // a query that failed may have no plan; Scala throws checked exceptions that it does not declare
       LOG.debug("query {} has no plan to give verdicts on", end.executionId(), error);
       return;
     }
