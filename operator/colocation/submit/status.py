@@ -15,8 +15,10 @@ MAX_REASON_CHARACTERS = 300
 WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"})
 """Of events: meanwhile the pod's containers say ``ContainerCreating``."""
-GATED = "SchedulingGated"
-"""The reason of a pod that a controller, such as Kueue, does not let be scheduled yet."""
+UNSCHEDULABLE, GATED = "Unschedulable", "SchedulingGated"
+"""The second: the reason of a pod that a controller, such as Kueue, does not let be scheduled yet."""
+_OF_PREEMPTION = re.compile(r"\s*(no new claims to deallocate,\s*)?preemption: .*", re.DOTALL)
+"""The end of the scheduler's message: that no pod of a lower priority is in the way either."""
 _REFUSED_POD = re.compile(r'pods "[^"\n]+" is forbidden: [^\n]*?(?=\. Received status|$)', re.MULTILINE)
 
 
@@ -119,7 +121,7 @@ def _waiting(container: Json) -> str:
 
 def _unscheduled(status: Json) -> Iterable[str]:
     return (
-        in_short(f"{GATED if one.get('reason') == GATED else 'Unschedulable'}: {one['message']}")
+        in_short(f"{GATED if one.get('reason') == GATED else UNSCHEDULABLE}: {_OF_PREEMPTION.sub('', one['message'])}")
         for one in status.get("conditions") or ()
         if one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("message")
     )

@@ -78,6 +78,14 @@ def test_what_keeps_the_driver_from_running(
     assert (found.is_lasting, found.is_partial) == (lasts, False)
 
 
+def test_what_the_scheduler_adds_about_preemption_is_left_out() -> None:
+    """It is longer than the reason, and no one can do anything about it."""
+    reason, preemption = "0/4 nodes are available: 3 Insufficient cpu.", "preemption: 0/4 nodes are available: 4 No."
+    for addition in (f" {preemption}", f" no new claims to deallocate, {preemption}"):
+        found = find_obstacle([pod("driver", **unscheduled(f"{reason}{addition}"))])
+        assert found and found.message == f"Unschedulable: {reason}"
+
+
 @pytest.mark.parametrize("pods", [
     pytest.param([], id="no pod yet"),
     pytest.param([pod("driver")], id="pending"),
