@@ -126,7 +126,7 @@ def test_what_an_overwrite_does_not_take(session: SparkSession, table: str, way:
     for options, message in CONTRADICTIONS:
         with pytest.raises(Exception, match=message):
             OVERWRITES[way](row(session, 9, 1), table, options)
-        assert found(session) == BEFORE, options
+    assert found(session) == BEFORE
 
 
 @pytest.mark.parametrize("way", APPENDS)
