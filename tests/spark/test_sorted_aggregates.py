@@ -1,5 +1,6 @@
 """Group-bys over sorted files: no hash table and one phase where groups lie together, and always Spark's answers."""
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -213,3 +214,24 @@ def test_coalesced_buckets_are_merged(session: SparkSession) -> None:
         session, "SELECT l.k, count(*) AS c, sum(r.n) AS s FROM single l JOIN halved r ON l.k = r.k GROUP BY l.k")
     assert found == expected and found
     assert "Coalesced to 3" in plan and plan.count("Sort [") == 0 and plan.count(MERGED) == plan.count(IN_ORDER) == 1
+
+
+LAYERS = {
+    "group": "SELECT k, max(v) AS v FROM ({}) GROUP BY k",
+    "waiting": "SELECT k, v + count(*) OVER (PARTITION BY k) AS v FROM ({})",
+    "running": "SELECT k, v + sum(v) OVER (PARTITION BY k ORDER BY v ROWS UNBOUNDED PRECEDING) AS v FROM ({})",
+}
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("layers", [pytest.param(one, id="-".join(one)) for one in itertools.product(LAYERS, repeat=2)])
+def test_each_operator_gives_out_its_last_group(session: SparkSession, layers: tuple[str, ...], joined: bool) -> None:
+    """Where those below end, each has a row to give out: none overwrites one that was not taken."""
+    statement = "SELECT k, n AS v FROM single"
+    for layer in ("group", *layers):
+        statement = LAYERS[layer].format(statement)
+    if joined:
+        statement = f"SELECT a.k, a.v, b.n FROM ({statement}) a JOIN single b ON a.k = b.k"
+    plan, ours, expected = both_answers(session, statement)
+    assert plan.count(SORTED) + plan.count("SortedWindow") >= len(layers), plan
+    assert ours == expected

@@ -48,11 +48,12 @@ final class SortedAggregateCode extends GroupCode {
     giveOut = giveOutFunction();
   }
 
-  /** Reads all rows, then gives out the last group. */
+  /** Reads all rows, then gives out the last group, when the row that the end of the rows below may have given out was taken. */
   @Override
   String produce() {
     return code("""
         %s
+        if (shouldStop()) return;
         if (%s) {
           %s = false;
           %s();

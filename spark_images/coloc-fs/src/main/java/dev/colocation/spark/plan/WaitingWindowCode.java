@@ -78,7 +78,7 @@ final class WaitingWindowCode extends SortedWindowCode {
 
   /**
    * Rows that an earlier call has not given out come first, those of the last group last. While there are any, what an operator above
-   * does after the last row has to wait.
+   * does after the last row has to wait. So does the last group while a row waits to be taken: the next one would overwrite it.
    */
   @Override
   String produce() {
@@ -88,6 +88,7 @@ final class WaitingWindowCode extends SortedWindowCode {
         %1$s(false);
         if (shouldStop()) return;
         %2$s
+        if (shouldStop()) return;
         if (%3$s) {
           %3$s = false;
           %4$s
