@@ -20,6 +20,7 @@ import dev.colocation.spark.plan.InPlaceWrites;
 import dev.colocation.spark.plan.LocateExecutors;
 import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
+import dev.colocation.spark.plan.SkipAhead;
 import dev.colocation.spark.plan.SplitBuckets;
 import dev.colocation.spark.plan.TrustSortedFiles;
 import dev.colocation.spark.plan.UnknownSpark;
@@ -77,6 +78,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new InPlaceWrites())));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new TrustSortedFiles())));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SplitBuckets(session))));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SkipAhead())));
     return BoxedUnit.UNIT;
   }
 

@@ -7,19 +7,18 @@ import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 
 /** Batches of each bucket's files, read one file after the other in order. */
 final class SortedBatchesRdd extends SortedFilesRdd<ColumnarBatch> {
   private static final long serialVersionUID = 1L;
 
-  SortedBatchesRdd(FileScanRDD scan, OrderedBucket[] buckets, RangeCut range, SQLMetric rows) {
-    super(scan, ColumnarBatch.class, buckets, range, rows);
+  SortedBatchesRdd(FileScanRDD scan, OrderedBucket[] buckets, RangeCut range, FirstKeys keys, SQLMetric rows) {
+    super(scan, ColumnarBatch.class, buckets, range, keys, rows);
   }
 
   @Override
-  Iterator<ColumnarBatch> read(OrderedBucket bucket, TaskContext context) {
+  InOrder<ColumnarBatch> read(OrderedBucket bucket, TaskContext context) {
     if (bucket.sets().stream().anyMatch(chains -> chains.size() != 1)) {
       throw new IllegalStateException("files of bucket " + bucket.index() + " overlap, and were planned not to");
     }
@@ -27,8 +26,11 @@ final class SortedBatchesRdd extends SortedFilesRdd<ColumnarBatch> {
     return new Batches(open(bucket, files, context));
   }
 
-  private final class Batches extends AbstractIterator<ColumnarBatch> {
+  private final class Batches extends InOrder<ColumnarBatch> {
     private final Iterator<?> elements;
+    private ColumnarBatch first;
+    private Object firstKey;
+    private boolean begun;
 
     Batches(Iterator<?> elements) {
       this.elements = elements;
@@ -36,12 +38,32 @@ final class SortedBatchesRdd extends SortedFilesRdd<ColumnarBatch> {
 
     @Override
     public boolean hasNext() {
-      return elements.hasNext();
+      begin();
+      return first != null || elements.hasNext();
+    }
+
+    @Override
+    public Object firstKey() {
+      begin();
+      return firstKey;
+    }
+
+    private void begin() {
+      if (!begun) {
+        begun = true;
+        while (first == null && elements.hasNext()) {
+          ColumnarBatch batch = (ColumnarBatch) elements.next();
+          first = batch.numRows() > 0 ? batch : null;
+        }
+        firstKey = first == null ? null : key(first.getRow(0));
+      }
     }
 
     @Override
     public ColumnarBatch next() {
-      ColumnarBatch batch = (ColumnarBatch) elements.next();
+      begin();
+      ColumnarBatch batch = first != null ? first : (ColumnarBatch) elements.next();
+      first = null;
       rows().add(batch.numRows());
       return batch;
     }

@@ -5,7 +5,6 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.function.BiFunction;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -51,20 +50,40 @@ public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
   private final FileSourceScanExec scan;
   private final transient FileOrder order;
   private final transient KeyRanges ranges;
+  private final transient FirstKeys keys;
 
   SortedBucketScanExec(FileSourceScanExec scan, FileOrder order) {
-    this(scan, order, KeyRanges.ALL);
+    this(scan, order, KeyRanges.ALL, FirstKeys.NONE);
   }
 
-  private SortedBucketScanExec(FileSourceScanExec scan, FileOrder order, KeyRanges ranges) {
+  private SortedBucketScanExec(FileSourceScanExec scan, FileOrder order, KeyRanges ranges, FirstKeys keys) {
     this.scan = scan;
     this.order = order;
     this.ranges = ranges;
+    this.keys = keys;
   }
 
   /** The same by ranges of the first bucket column, by which the rows of each file are sorted. */
   SortedBucketScanExec in(KeyRanges several) {
-    return new SortedBucketScanExec(scan, order, several);
+    return new SortedBucketScanExec(scan, order, several, keys);
+  }
+
+  /** Whether the rows come sorted by this column first, whose values files can be asked for. */
+  boolean isSortedFirstBy(Attribute column) {
+    return order.leading().isEmpty() && !order.merged().isEmpty() && order.merged().get(0).exprId().equals(column.exprId())
+        && FileKeys.isKnown(column.dataType()) && !scan.relation().partitionSchema().exists(field -> field.name().equals(column.name()));
+  }
+
+  /** The first keys of a scan for which {@link #isSortedFirstBy} holds. */
+  FirstKeys keys() {
+    AttributeReference first = order.merged().get(0);
+    return keys == FirstKeys.NONE
+        ? new FirstKeys("", List.of(), positionOf(first, CollectionConverters.asJava(output())), first.dataType()) : keys;
+  }
+
+  /** The same scan, which gives its first key and asks for others'. */
+  SortedBucketScanExec with(FirstKeys first) {
+    return new SortedBucketScanExec(first.asked().isEmpty() ? scan : SkippingParquet.in(scan, order.merged().get(0)), order, ranges, first);
   }
 
   /** The scan as Spark planned it. */
@@ -122,13 +141,19 @@ public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
 
   @Override
   public RDD<InternalRow> doExecute() {
-    return inRanges(InternalRow.class, (files, range) ->
-        new SortedRowsRdd(files, inOrder(files), range, rowOrder(), output(), rowCount()));
+    return inRanges(InternalRow.class, (files, range, first) ->
+        new SortedRowsRdd(files, inOrder(files), range, first, rowOrder(), output(), rowCount()));
   }
 
   @Override
   public RDD<ColumnarBatch> doExecuteColumnar() {
-    return inRanges(ColumnarBatch.class, (files, range) -> new SortedBatchesRdd(files, inOrder(files), range, rowCount()));
+    return inRanges(
+        ColumnarBatch.class, (files, range, first) -> new SortedBatchesRdd(files, inOrder(files), range, first, rowCount()));
+  }
+
+  /** Makes the buckets of one range. */
+  private interface Reader<T> {
+    RDD<T> apply(FileScanRDD files, RangeCut range, FirstKeys first);
   }
 
   private SQLMetric rowCount() {
@@ -136,16 +161,17 @@ public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
   }
 
   /** The buckets of each range. The scan itself, of all ranges, is executed for its metrics. */
-  private <T> RDD<T> inRanges(Class<T> elements, BiFunction<FileScanRDD, RangeCut, RDD<T>> read) {
+  private <T> RDD<T> inRanges(Class<T> elements, Reader<T> read) {
     FileScanRDD all = files(scan);
     if (isWhole()) {
-      return read.apply(all, null);
+      return read.apply(all, null, keys);
     }
     Attribute key = BucketKey.of(scan).orElseThrow();
     int column = positionOf(key, CollectionConverters.asJava(output()));
     List<RDD<T>> parts = IntStream.range(0, ranges.count())
         .mapToObj(range -> read.apply(
-            files(BucketKey.filtered(scan, ranges.conditions(key, range))), RangeCut.of(ranges, range, column, key.dataType())))
+            files(BucketKey.filtered(scan, ranges.conditions(key, range))), RangeCut.of(ranges, range, column, key.dataType()),
+            keys.in(range)))
         .toList();
     return new UnionRDD<>(all.sparkContext(), sequence(parts), ClassTag$.MODULE$.apply(elements));
   }
@@ -205,7 +231,8 @@ public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
   @Override
   public String simpleString(int maxFields) {
     String how = order.merging() ? "files merged" : "files in order";
-    return nodeName() + " " + how + outputOrdering().mkString(" by [", ", ", "]") + ranges().map(", "::concat).orElse("");
+    return nodeName() + " " + how + outputOrdering().mkString(" by [", ", ", "]") + ranges().map(", "::concat).orElse("")
+        + (keys.asked().isEmpty() ? "" : ", from the first key of the join's other side");
   }
 
   /** In how many ranges the buckets are read, and which key is most of one; empty = one task reads all of a bucket. */
@@ -228,7 +255,7 @@ public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
     List<AttributeReference> merged = order.merged().stream()
         .map(column -> (AttributeReference) canonical.output().apply(positionOf(column, columns)))
         .toList();
-    return new SortedBucketScanExec((FileSourceScanExec) canonical, order.of(merged), ranges);
+    return new SortedBucketScanExec((FileSourceScanExec) canonical, order.of(merged), ranges, keys.canonical());
   }
 
   private static int positionOf(Attribute column, List<Attribute> columns) {
@@ -247,12 +274,12 @@ public final class SortedBucketScanExec extends SparkPlan implements StandsFor {
   @Override
   public boolean equals(Object other) {
     return other instanceof SortedBucketScanExec that && scan.equals(that.scan) && Objects.equals(order, that.order)
-        && Objects.equals(ranges, that.ranges);
+        && Objects.equals(ranges, that.ranges) && Objects.equals(keys, that.keys);
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(scan, order, ranges);
+    return Objects.hash(scan, order, ranges, keys);
   }
 
   @Override

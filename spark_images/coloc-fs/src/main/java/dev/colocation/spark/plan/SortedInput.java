@@ -140,7 +140,8 @@ final class SortedInput {
     return Optional.of(found);
   }
 
-  private static Optional<AttributeReference> plainColumn(NamedExpression named) {
+  /** The column that an expression is, also under another name. */
+  static Optional<AttributeReference> plainColumn(NamedExpression named) {
     Expression expression = named instanceof Alias alias ? alias.child() : (Expression) named;
     return expression instanceof AttributeReference column ? Optional.of(column) : Optional.empty();
   }

@@ -14,8 +14,6 @@ import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.metric.SQLMetric;
-import scala.collection.AbstractIterator;
-import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 
 /** Rows of each bucket's files: sets of files one after the other, the chains of a set merged. */
@@ -26,19 +24,20 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
   private final Seq<Attribute> columns;
 
   SortedRowsRdd(
-      FileScanRDD scan, OrderedBucket[] buckets, RangeCut range, Seq<SortOrder> rowOrder, Seq<Attribute> columns, SQLMetric rows) {
-    super(scan, InternalRow.class, buckets, range, rows);
+      FileScanRDD scan, OrderedBucket[] buckets, RangeCut range, FirstKeys keys, Seq<SortOrder> rowOrder, Seq<Attribute> columns,
+      SQLMetric rows) {
+    super(scan, InternalRow.class, buckets, range, keys, rows);
     this.rowOrder = rowOrder;
     this.columns = columns;
   }
 
   @Override
-  Iterator<InternalRow> read(OrderedBucket bucket, TaskContext context) {
+  InOrder<InternalRow> read(OrderedBucket bucket, TaskContext context) {
     return new Rows(bucket, context);
   }
 
   /** One set's merge after the other; a row is valid until the next one. */
-  private final class Rows extends AbstractIterator<InternalRow> {
+  private final class Rows extends InOrder<InternalRow> {
     private final OrderedBucket bucket;
     private final TaskContext context;
     private final java.util.Iterator<List<List<PartitionedFile>>> sets;
@@ -46,6 +45,8 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
     private final SortPrefix prefixes = SortPrefix.of(rowOrder, columns);
     private RowMerge merge = new RowMerge(List.of(), order, prefixes);
     private boolean advanced;
+    private Object firstKey;
+    private boolean begun;
 
     Rows(OrderedBucket bucket, TaskContext context) {
       this.bucket = bucket;
@@ -58,6 +59,7 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
       while (!advanced) {
         if (merge.advance()) {
           advanced = true;
+          begin();
         } else if (sets.hasNext()) {
           merge = new RowMerge(sets.next().stream().map(this::open).toList(), order, prefixes);
         } else {
@@ -65,6 +67,18 @@ final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
         }
       }
       return true;
+    }
+
+    @Override
+    public Object firstKey() {
+      return begun || hasNext() ? firstKey : null;
+    }
+
+    private void begin() {
+      if (!begun) {
+        begun = true;
+        firstKey = key(merge.row());
+      }
     }
 
     @Override
