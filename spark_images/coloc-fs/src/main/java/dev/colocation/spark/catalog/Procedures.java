@@ -265,7 +265,7 @@ final class Procedures {
     for (int index = 0; index < given.numElements(); index++) {
       String name = given.keyArray().get(index, DataTypes.StringType).toString();
       Manifest.Column column = columns.stream().filter(name::equalsIgnoreCase).findFirst()
-          .map(table.layout()::column).orElseThrow(() -> unknownColumn(name, columns));
+          .map(table.layout()::column).orElseThrow(() -> unknownColumn("'" + name + "' is no partition column", columns));
       Object value = given.valueArray().isNullAt(index) ? "" : given.valueArray().get(index, DataTypes.StringType);
       values.put(column.storedName(), PartitionValue.text(column, value.toString(), SQLConf.get().sessionLocalTimeZone()));
     }
@@ -276,8 +276,9 @@ final class Procedures {
   }
 
   private static RuntimeException unknownColumn(String what, List<String> columns) {
-    return new ColocationException("partition: " + what + "; the table is partitioned by ("
-        + (columns.isEmpty() ? "nothing" : String.join(", ", columns)) + ")").unchecked();
+    return new ColocationException("partition: " + what + "; " + (columns.isEmpty()
+        ? "the table has no partitions: leave them out, or change its rows by DELETE"
+        : "the table is partitioned by (" + String.join(", ", columns) + "): give values of these")).unchecked();
   }
 
   /**
