@@ -66,7 +66,8 @@ def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables)
     assert all(values == sorted(values) for values in keys)
     again = call(session, "compact", named)
     assert (again["files_before"], again["snapshot_id"]) == (0, done["snapshot_id"])
-    with pytest.raises(Exception, match=r"'day' is no partition column; the table is partitioned by \(p\): give"):
+    named_wrongly = r"partition: 'day' is no partition column; the table is partitioned by \(p\): give"
+    with pytest.raises(Exception, match=named_wrongly):
         call(session, "compact", named, "partitions => array(map('day', '1'))")
 
 
