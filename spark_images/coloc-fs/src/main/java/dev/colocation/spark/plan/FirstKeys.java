@@ -5,7 +5,9 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.types.DataType;
@@ -30,6 +32,16 @@ record FirstKeys(String own, List<String> asked, int column, DataType type) impl
   interface Source {
     /** The first row's key; null when there is no row, or its key is NULL. Reads the first rows, if need be, and keeps them. */
     Object firstKey();
+  }
+
+  /** The same with a name, by which others may ask. */
+  FirstKeys named() {
+    return own.isEmpty() ? new FirstKeys(UUID.randomUUID().toString(), asked, column, type) : this;
+  }
+
+  /** The same that asks this one, too. */
+  FirstKeys asking(FirstKeys other) {
+    return new FirstKeys(own, Stream.concat(asked.stream(), Stream.of(other.own)).distinct().toList(), column, type);
   }
 
   /** The same in one of several ranges of the buckets. */

@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.UUID;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -43,8 +42,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class SkipAhead extends Rule<SparkPlan> {
   @Override
   public SparkPlan apply(SparkPlan plan) {
-    return conf().getConfString(TrustSortedFiles.SWITCH, "true").equalsIgnoreCase("true")
-        ? UnknownSpark.orAsPlanned(plan, SkipAhead::skipping) : plan;
+    return TrustSortedFiles.isOn(conf()) ? UnknownSpark.orAsPlanned(plan, SkipAhead::skipping) : plan;
   }
 
   private static SparkPlan skipping(SparkPlan plan) {
@@ -79,12 +77,9 @@ public final class SkipAhead extends Rule<SparkPlan> {
     for (SortedBucketScanExec giver : giving) {
       for (SortedBucketScanExec asker : asking) {
         if (isFiltered(giver) && (!isFiltered(asker) || bytes(giver) < bytes(asker))) {
-          FirstKeys given = keys.computeIfAbsent(giver, SortedBucketScanExec::keys);
-          FirstKeys asked = keys.computeIfAbsent(asker, SortedBucketScanExec::keys);
-          String name = given.own().isEmpty() ? UUID.randomUUID().toString() : given.own();
-          keys.put(giver, new FirstKeys(name, given.asked(), given.column(), given.type()));
-          keys.put(asker, new FirstKeys(
-              asked.own(), Stream.concat(asked.asked().stream(), Stream.of(name)).distinct().toList(), asked.column(), asked.type()));
+          FirstKeys given = keys.computeIfAbsent(giver, SortedBucketScanExec::keys).named();
+          keys.put(giver, given);
+          keys.put(asker, keys.computeIfAbsent(asker, SortedBucketScanExec::keys).asking(given));
         }
       }
     }

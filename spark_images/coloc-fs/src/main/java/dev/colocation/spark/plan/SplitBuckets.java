@@ -74,7 +74,7 @@ public final class SplitBuckets extends Rule<SparkPlan> {
 
   private boolean isOn() {
     SQLConf own = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
-    return isTrue(own, AUTOMATIC) && isTrue(conf(), AUTOMATIC) && isTrue(conf(), TrustSortedFiles.SWITCH);
+    return isTrue(own, AUTOMATIC) && isTrue(conf(), AUTOMATIC) && TrustSortedFiles.isOn(conf());
   }
 
   private static boolean isTrue(SQLConf conf, String name) {

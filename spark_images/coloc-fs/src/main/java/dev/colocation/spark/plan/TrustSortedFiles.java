@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.window.WindowExec;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -32,15 +33,20 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class TrustSortedFiles extends Rule<SparkPlan> {
   /** Session switch; {@code false} leaves all plans as they are. */
-  static final String SWITCH = "spark.colocation.trustSortedFiles";
+  private static final String SWITCH = "spark.colocation.trustSortedFiles";
 
   @Override
   public SparkPlan apply(SparkPlan plan) {
-    if (!conf().getConfString(SWITCH, "true").equalsIgnoreCase("true")) {
+    if (!isOn(conf())) {
       return plan;
     }
     return UnknownSpark.orAsPlanned(plan, planned -> RepeatedSemiJoins.once(planned).transformUp(
         Replacing.each(SparkPlan.class, TrustSortedFiles::better)));
+  }
+
+  /** Whether the session trusts the order of rows in files. */
+  static boolean isOn(SQLConf conf) {
+    return conf.getConfString(SWITCH, "true").equalsIgnoreCase("true");
   }
 
   private static SparkPlan better(SparkPlan node) {
