@@ -84,6 +84,12 @@ def answer(rows: DataFrame) -> list[str]:
 
 def both_answers(session: SparkSession, statement: str) -> tuple[str, list[str], list[str]]:
     """The plan and answer of a statement, and its answer with all of Spark's sorts."""
+    trusting, found, expected = run_both(session, statement)
+    return plan_of(trusting), found, expected
+
+
+def run_both(session: SparkSession, statement: str) -> tuple[DataFrame, list[str], list[str]]:
+    """A statement as it was run with the files' order trusted, its answer, and its answer with all of Spark's sorts."""
     session.conf.set(TRUST, "true")
     trusting = session.sql(statement)
     found = answer(trusting)
@@ -91,4 +97,4 @@ def both_answers(session: SparkSession, statement: str) -> tuple[str, list[str],
     sorting = session.sql(statement)
     expected = answer(sorting)
     assert "SortedBucketScan" not in plan_of(sorting)
-    return plan_of(trusting), found, expected
+    return trusting, found, expected

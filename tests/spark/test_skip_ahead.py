@@ -11,12 +11,11 @@ from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from tests.spark.catalog_server import load
 from tests.spark.conftest import BUCKETS, MAP, add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.sorted_tables import answer, opened, plan_of
+from tests.spark.sorted_tables import opened, plan_of, restored, run_both
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
 
-TRUST = "spark.colocation.trustSortedFiles"
 FILE_SIZE = "spark.colocation.write.targetFileSize"
 SKIPS = "from the first key of the join's other side"
 ROWS = 90_000
@@ -63,19 +62,23 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> Iterator[FakeCa
     scope="module",
     params=[pytest.param("true", id="adaptive"), pytest.param("false", id="static", marks=pytest.mark.deep)],
 )
-def session(application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
+def shared(application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
+    """One session for all tests."""
     spark = opened(application.newSession(), tables, request.param)
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     return spark
 
 
+@pytest.fixture
+def session(shared: SparkSession) -> Iterator[SparkSession]:
+    """What a test sets is taken back."""
+    yield from restored(shared)
+
+
 def compared(session: SparkSession, statement: str) -> tuple[str, int]:
     """The plan and the rows that its scans read; the answer is the one of Spark's own plan."""
-    session.conf.set(TRUST, "false")
-    expected = answer(session.sql(statement))
-    session.conf.set(TRUST, "true")
-    rows = session.sql(statement)
-    assert answer(rows) == expected and (expected or "99" in statement)
+    rows, found, expected = run_both(session, statement)
+    assert found == expected and (expected or "99" in statement)
     return plan_of(rows), rows_read(rows._jdf.queryExecution().executedPlan())
 
 
@@ -155,11 +158,7 @@ def test_each_bucket_has_its_first_key(
     """Whether a task reads a part of a bucket, or several."""
     for name, value in settings.items():
         session.conf.set(f"spark.colocation.{name}", value)
-    try:
-        plan, read = compared(session, f"SELECT {hint} o.k, l.n FROM orders o JOIN lines l ON o.k = l.k WHERE {LATE}")
-    finally:
-        for name in settings:
-            session.conf.unset(f"spark.colocation.{name}")
+    plan, read = compared(session, f"SELECT {hint} o.k, l.n FROM orders o JOIN lines l ON o.k = l.k WHERE {LATE}")
     assert plan.count(SKIPS) == 1 and shown in plan, plan
     assert read < ROWS, plan
 
@@ -167,10 +166,7 @@ def test_each_bucket_has_its_first_key(
 def test_rows_one_by_one(session: SparkSession) -> None:
     """Without generated code a merge join reads its right side first, which then begins where the left one does."""
     session.conf.set("spark.sql.codegen.wholeStage", "false")
-    try:
-        plan, read = compared(session, f"SELECT o.k, l.n FROM orders o JOIN lines l ON o.k = l.k WHERE {LATE}")
-    finally:
-        session.conf.unset("spark.sql.codegen.wholeStage")
+    plan, read = compared(session, f"SELECT o.k, l.n FROM orders o JOIN lines l ON o.k = l.k WHERE {LATE}")
     assert plan.count(SKIPS) == 1
     assert read < ROWS, plan
 
@@ -186,18 +182,13 @@ def test_random_queries(session: SparkSession, seed: int) -> None:
         "spark.colocation.minPartitionBytes": ("1", "64m"),
         "spark.sql.parquet.filterPushdown": ("true", "true", "true", "false"),
     }
-    before = {name: session.conf.get(name, None) for name in settings}
     skipping = 0
-    try:
-        for _ in range(5):
-            for name, values in settings.items():
-                session.conf.set(name, random_of.choice(values))
-            rows = random_rows(random_of, 3)
-            plan, _ = compared(session, f"SELECT 99, count(*), sum(k), sum(n), sum(hash(k, n)) FROM ({rows})")
-            skipping += plan.count(SKIPS)
-    finally:
-        for name, value in before.items():
-            session.conf.unset(name) if value is None else session.conf.set(name, value)
+    for _ in range(5):
+        for name, values in settings.items():
+            session.conf.set(name, random_of.choice(values))
+        rows = random_rows(random_of, 3)
+        plan, _ = compared(session, f"SELECT 99, count(*), sum(k), sum(n), sum(hash(k, n)) FROM ({rows})")
+        skipping += plan.count(SKIPS)
     assert skipping or seed, "the plans of the first seed skip"
 
 
