@@ -1,6 +1,7 @@
 """What all requests share: targets and ranges, JSON bodies, and the HTTP answers for errors."""
 
 import asyncio
+import contextlib
 import re
 from typing import NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
@@ -29,6 +30,9 @@ Body = TypeVar("Body", bound=BaseModel)
 MAX_BODY_BYTES = 1 << 20
 BODY_SECONDS = 60.0
 """For a whole body: it is small, or comes from the operator."""
+SKIPPED_BYTES = 1 << 16
+SKIPPING_SECONDS = 1.0
+"""For the body of a refused request, if it is small."""
 
 
 class Refusal(Exception):
@@ -167,6 +171,17 @@ async def body_of(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> byte
         message = f"{len(body)} bytes came within {BODY_SECONDS:.0f} s; send the request again"
         raise Refusal(408, "RequestTimeout", message) from error
     return bytes(body)
+
+
+async def skip_body(request: web.Request) -> None:
+    """Read what is left of a refused request's body if it is small, so that its connection can serve the next request.
+
+    nginx closes a connection whose request was answered before its body had arrived, without a word to the client.
+    """
+    if request.body_exists and (request.content_length or SKIPPED_BYTES) <= SKIPPED_BYTES:
+        with contextlib.suppress(TimeoutError, ConnectionError, Refusal):
+            async with asyncio.timeout(SKIPPING_SECONDS):
+                await body_of(request, SKIPPED_BYTES)
 
 
 def validated(kind: type[Body], content: bytes) -> Body:

@@ -15,7 +15,15 @@ from .access import Gate
 from .authorizer import Access, Identity
 from .damage import DamageChecks
 from .front_configuration import PEER_HEADER
-from .http_messages import EXPECTED_ERRORS, Refusal, decoded_segments, error_response, file_target, refusal_of
+from .http_messages import (
+    EXPECTED_ERRORS,
+    Refusal,
+    decoded_segments,
+    error_response,
+    file_target,
+    refusal_of,
+    skip_body,
+)
 from .node_state import NodeState, TableRequest
 
 Handler = Callable[[], Awaitable[web.StreamResponse]]
@@ -73,6 +81,8 @@ class AgentApi:
             response = _cut_off(request, error)
         except OSError as error:
             response = error_response(self._disk_refusal(request, error))
+        if response.status >= 400:
+            await skip_body(request)
         self._node.metrics.requests.labels(verb, str(response.status)).inc()
         return response
 

@@ -112,6 +112,18 @@ def test_uploads_are_limited_per_namespace(agent: AgentThread) -> None:
         client.put_file("lake", "orders-0a1b2c3d", data_path(0), CONTENT)
 
 
+def test_a_refused_upload_leaves_its_connection_usable(agent: AgentThread) -> None:
+    """The agent refuses a wrong digest by the headers, before the body is there; the next upload is answered."""
+    length = f"Content-Length: {len(CONTENT)}\r\n\r\n"
+    wrong = UPLOAD_HEAD.replace("sha-256", "md5") + length
+    with connected(agent, 1, wrong) as (connection,):
+        threading.Event().wait(0.3)
+        connection.sendall(CONTENT)
+        assert status_and_reason(connection) == (400, "InvalidDigest")
+        connection.sendall(wrong.encode() + CONTENT)
+        assert status_and_reason(connection) == (400, "InvalidDigest")
+
+
 def test_slow_headers_are_cut_off(tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that sends its headers byte by byte is disconnected."""
     monkeypatch.setattr(front, "HEADER_SECONDS", 1)
