@@ -235,6 +235,22 @@ task (the extensions' ``FilePerTask``), checksums of pages (``table_statement.OP
 partitions that are not kept in the session catalog (``SessionCatalog.replace``).
 """
 
+TUNING = (
+    "spark.locality.wait.node",
+    "spark.scheduler.minRegisteredResourcesRatio",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime",
+)
+"""Of these, what an application has of its own stays; the rest is needed for colocated joins."""
+
+LISTS = ("spark.plugins", "spark.sql.extensions", "spark.sql.sources.useListFilesFileSystemList")
+"""Comma-separated: an application's and ours together."""
+
+
+def joined_list(theirs: str, ours: str) -> str:
+    """Both comma-separated lists in one, theirs first, no word of ours twice."""
+    words = [word.strip() for word in theirs.split(",") if word.strip()]
+    return ",".join([*words, *(word for word in ours.split(",") if word not in words)])
+
 
 def render_properties(conf: dict[str, str]) -> str:
     """``spark-defaults.conf``: one ``key value`` per line, sorted."""

@@ -4,12 +4,14 @@ User-facing settings begin with ``spark.colocation.``; the catalog turns them in
 which Spark sends to executors with each plan.
 """
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colocation.manifests.spark_pods import RECIPE
+from colocation.manifests.spark_pods import LISTS, RECIPE, TUNING, joined_list
 from colocation.model.names import CA_PATH, DEFAULT_DATA_ROOT, TOKEN_PATH
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ RETRY_SECONDS = "spark.colocation.retrySeconds"
 DEFAULT_RETRY_SECONDS = 90
 """An agent's pod is replaced within it, its image pulled and its first scan done."""
 
+JARS = "spark.jars"
 JAR_NAME = "colocation-spark.jar"
 
 
@@ -62,16 +65,36 @@ def spark_conf(
     given = {NAMESPACE: namespace, DATA_ROOT: data_root, TOKEN_FILE: token_file, CA_FILE: ca_file}
     return {
         **RECIPE,
-        "spark.jars": str(jar_path()),
+        JARS: str(jar_path()),
         **{key: value for key, value in given.items() if value is not None},
     }
 
 
 def configure(builder: "SparkSession.Builder", **settings: str) -> "SparkSession.Builder":
-    """``SparkSession.builder`` with ``spark_conf(**settings)``; call it before anything has started a session."""
-    for key, value in spark_conf(**settings).items():
+    """``SparkSession.builder`` with ``spark_conf(**settings)``; call it before anything has started a session.
+
+    The application's own tuning stays, and its lists (jars, plugins, extensions) get ours.
+    """
+    given = {**_submitted(), **{key: str(value) for key, value in builder._options.items()}}
+    for key, value in _next_to(given, spark_conf(**settings)).items():
         builder = builder.config(key, value)
     return builder
+
+
+def _submitted() -> dict[str, str]:
+    """What ``spark-submit`` was given; nothing where Python starts the JVM, which reads ``spark-defaults.conf``."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _next_to(given: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, str]:
+    """What of ours to set where ``given`` is set: a builder's options overrule those of the application."""
+    kept = {key: value for key, value in ours.items() if not (key in TUNING and key in given)}
+    return kept | {key: joined_list(given[key], ours[key]) for key in (*LISTS, JARS) if key in given}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping
 
-from ..manifests.spark_pods import ACCESS_VOLUME, DATA_VOLUME, NODE_NAME_VARIABLES, spark_defaults
+from ..manifests.spark_pods import (
+    ACCESS_VOLUME,
+    DATA_VOLUME,
+    LISTS,
+    NODE_NAME_VARIABLES,
+    TUNING,
+    joined_list,
+    spark_defaults,
+)
 from ..model.names import LABEL_HOSTNAME, TOKEN_DIRECTORY
 from .group_view import GroupView
 from .manifest import ManifestError, conflict
@@ -17,16 +25,6 @@ EXECUTOR_ACCOUNT = "spark.kubernetes.authenticate.executor.serviceAccountName"
 
 RETIRED_DEGRADE_REASON = "spark.colocation.degradeReason"
 """Written by earlier releases; no session reads it any more."""
-
-KEPT_WHEN_GIVEN = (
-    "spark.locality.wait.node",
-    "spark.scheduler.minRegisteredResourcesRatio",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime",
-)
-"""Our tuning, which a manifest may override; the rest of our configuration is needed for colocated joins."""
-
-LISTS = (EXCLUDED_STEPS, "spark.plugins", "spark.sql.extensions", "spark.sql.sources.useListFilesFileSystemList")
-"""Comma-separated: theirs and ours together."""
 
 TEMPLATE_FILES = {
     "driver": "spark.kubernetes.driver.podTemplateFile",
@@ -53,18 +51,14 @@ def merge_conf(theirs: Mapping[str, str], ours: Mapping[str, str], where: str) -
     """
     # A decision that an earlier release froze, in a manifest that was prepared before, is not the author's wish.
     given = {key: value for key, value in theirs.items() if key != RETIRED_DEGRADE_REASON}
-    kept = {key: value for key, value in ours.items() if not (key in KEPT_WHEN_GIVEN and key in given)}
-    lists = {key: _join_lists(given[key], ours[key]) for key in LISTS if key in given and key in ours}
+    kept = {key: value for key, value in ours.items() if not (key in TUNING and key in given)}
+    of_both = [key for key in (EXCLUDED_STEPS, *LISTS) if key in given and key in ours]
+    lists = {key: joined_list(given[key], ours[key]) for key in of_both}
     merged = merge_map({**given, **lists}, {**kept, **lists}, where)
     if merged.get(DYNAMIC_ALLOCATION) == "true":
         # Kubernetes has no shuffle service: executors that hold shuffle files must not be let go.
         merged.setdefault(SHUFFLE_TRACKING, "true")
     return merged
-
-
-def _join_lists(theirs: str, ours: str) -> str:
-    words = [word.strip() for word in theirs.split(",") if word.strip()]
-    return ",".join([*words, *(word for word in ours.split(",") if word not in words)])
 
 
 def check_conf(conf: Mapping[str, str], group: GroupView, where: str, templates: Mapping[str, str]) -> None:
