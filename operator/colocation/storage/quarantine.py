@@ -25,7 +25,7 @@ from .ledger import FileIdentity, LedgerEntry, identity_of
 from .paths import TablePath, file_segments
 from .publish import sync_or_take_back
 from .root import DataRoot
-from .verification import UNREADABLE, content_of, hash_descriptor, unlimited
+from .verification import content_of, hash_descriptor, unlimited
 
 QUARANTINE_SECONDS = 86400
 """A file is kept at least so long."""
@@ -189,18 +189,16 @@ class QuarantinePurge:
         return False
 
     def _content_in_place(self, table: TablePath, path: str) -> str | None:
-        """The digest of the file in the quarantined one's place; None if there is none."""
+        """The digest of the file in the quarantined one's place; None if none can be read there."""
         try:
             with self._root.file(table, path) as descriptor:
                 return content_of(self._root, table, path, descriptor).sha256
-        except NotHeld:
+        except (NotHeld, InvalidPath, FileChanged):
             return None
-        except (InvalidPath, FileChanged) as error:
-            return str(error)  # not a digest, so it counts as damaged
         except OSError as error:
             if error.errno not in UNREADABLE_MEDIUM:
                 raise
-            return UNREADABLE
+            return None
 
     def _put_back_if_good(self, table: TablePath, path: str, digests: frozenset[str]) -> bool:
         now = self._root.monotonic()

@@ -40,6 +40,7 @@ def nodes(down: tuple[int, ...], seconds: int, zones: dict[int, str] | None = ZO
         pytest.param((4, 5, 6), 12 * TOLERANCE_SECONDS, ZONES, {0, 1}, id="a zone, for good"),
         pytest.param((4, 5, 6), TOLERANCE_SECONDS, None, {0, 1}, id="as many nodes, and no zones"),
         pytest.param((4, 5, 6), TOLERANCE_SECONDS, dict.fromkeys(ZONES, "a"), {0, 1}, id="one zone only"),
+        pytest.param((4,), TOLERANCE_SECONDS, ZONES | {4: "d"}, {0, 1}, id="a zone's only node: as ever"),
         pytest.param((1, 4, 5, 6, 8), TOLERANCE_SECONDS, None, {0}, id="most nodes"),
     ],
 )

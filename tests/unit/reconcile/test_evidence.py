@@ -55,6 +55,16 @@ def test_replica_is_dropped_only_on_new_evidence(
     assert evidence.allows_drop(GROUP, (), 0, seen) is allowed
 
 
+@pytest.mark.parametrize("bucket", [1, 2, 7])
+@pytest.mark.parametrize(
+    ("evidence", "allowed"),
+    [pytest.param(SEEN, True, id="the map was seen"), pytest.param(NEWER_MAP, False, id="the map is newer")],
+)
+def test_buckets_of_a_predecessor_need_no_report(evidence: Evidence, allowed: bool, bucket: int) -> None:
+    """A group of this name had more buckets than the one of now: no node of its map succeeds one that had these."""
+    assert evidence.allows_drop(GROUP, (), bucket, Observation(NOW)) is allowed
+
+
 def test_replica_is_dropped_only_once_readers_know_the_nodes_of_its_successors() -> None:
     """A query asks the nodes that the group had when it was planned, and those that the kubelet has brought since. Here
     bucket 0 moves to node 3, which the group has not had before, and bucket 1 between nodes that all readers know.
