@@ -20,6 +20,7 @@ import yaml
 from colocation.admin_api.openapi import document
 from devcluster import binaries
 from tests.support.certificates import self_signed
+from tests.support.waiting import until
 
 from .control_plane import ControlPlane, NoSuchObject
 from .installation import SYSTEM, Installation, installed
@@ -33,6 +34,8 @@ REPOSITORY = Path(__file__).parents[2]
 HOW_TO = REPOSITORY / "docs" / "how-to" / "admin-api.md"
 USER_ROLES = REPOSITORY / "charts" / "colocation-operator" / "templates" / "user-roles.yaml"
 OPS = "system:serviceaccount:people"
+CLONES_SECONDS = 300.0
+"""The operator gives a node's clones one after the other."""
 
 
 @dataclass(frozen=True)
@@ -275,18 +278,15 @@ def test_examples_of_the_documentation_work_as_they_stand(api: AdminApi, tmp_pat
 
 
 def follow_map(installation: Installation, rows: list[list[str]]) -> None:
-    """Play the Job controller until the group's map is the one that was set, for a minute or more."""
-    for _ in range(30):
+    """Play the Job controller until the group's map is the one that was set."""
+
+    def is_followed() -> bool:
         found = installation.read("cg", "sales", NAMESPACE)["status"]
         assert found["stable"]
-        if [set(row) for row in found["backendsPerBucketSeq"]] == [set(row) for row in rows]:
-            return
-        if not found["clones"]["running"]:
-            installation.plane.kubectl(
-                "wait", "cg", "sales", "-n", NAMESPACE, "--timeout=2s", "--for=jsonpath={.status.clones.running}=1"
-            )
         for job in installation.read("jobs", namespace=SYSTEM)["items"]:
             if not job.get("status", {}).get("succeeded"):
                 with contextlib.suppress(NoSuchObject):  # the operator deletes a Job that it does not want any more
                     installation.run_clone(job["metadata"]["name"])
-    pytest.fail(f"the map is {found['backendsPerBucketSeq']}, not {rows}")
+        return [set(row) for row in found["backendsPerBucketSeq"]] == [set(row) for row in rows]
+
+    until(is_followed, CLONES_SECONDS)

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.environments import CHECKOUT, environment
+from tests.support.waiting import until
 
 from .control_plane import ControlPlane
 from .installation import Installation, installed
@@ -47,10 +48,7 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
 def until_asked(installation: Installation) -> None:
     """The API server takes a moment to notice webhook configurations."""
     body = as_json(table(name="probe", buckets=15))
-    for _ in range(100):
-        if create(installation, body, "--dry-run=server").returncode != 0:
-            return
-    raise AssertionError("the API server does not ask the webhook")
+    until(lambda: create(installation, body, "--dry-run=server").returncode != 0)
 
 
 def create(

@@ -9,6 +9,7 @@ import pytest
 from colocation.manifests.holder_pod import HolderSettings, holder_pod
 from colocation.model.names import LABEL_LEADS, node_label
 from colocation.model.table import ColocatedTableStatus
+from tests.support.waiting import until
 
 from .charts import SYSTEM, rendered
 from .control_plane import ControlPlane, running_plane
@@ -305,9 +306,7 @@ def test_right_to_act_for_the_operator_may_be_of_one_object(plane: ControlPlane)
     for role in ("colocation-user", "reader"):
         bind(plane, role, f"--user={repairer}")
     assert create(plane, OPERATOR, table(name="lines")) == ""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while patch(plane, repairer, "ct/orders", FORGED):  # the API server learns of rights by its own watches
-        assert time.monotonic() < deadline
+    until(lambda: not patch(plane, repairer, "ct/orders", FORGED))  # the API server learns of rights by its own watches
     assert patch(plane, repairer, "ct/orders", OPERATORS_WORDS) == ""
     assert "is written by the operator" in patch(plane, repairer, "ct/lines", OPERATORS_WORDS)
 

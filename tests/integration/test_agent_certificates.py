@@ -4,8 +4,7 @@ import base64
 import socket
 import ssl
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 
 import pytest
@@ -23,6 +22,7 @@ from colocation.model.names import (
 )
 from tests.support.agent_caller import AgentCaller
 from tests.support.certificate_authority import make_authority
+from tests.support.waiting import until
 
 from .control_plane import ControlPlane, kubeconfig_of
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, add_agent, installed, running_agent_of
@@ -41,13 +41,6 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
         for node in one.nodes:
             until(lambda node=node: is_own(one, node))
         yield one
-
-
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not so within {seconds} s"
-        time.sleep(0.1)
 
 
 def served(installation: Installation, node: str, name: str) -> x509.Certificate:

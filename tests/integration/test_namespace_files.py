@@ -1,7 +1,6 @@
 """Volumes and claims of namespaces' files on a real API server: Pod Security, the chart's policies, the writer."""
 
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from colocation.manifests.spark_pods import SparkPlacement, driver_pod_template,
 from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, data_volume_name
 from colocation.reconcile.actions import CreateDataClaim, CreateDataVolume, DeleteDataClaim
 from colocation.state.parse import parse_claim, parse_volume
+from tests.support.waiting import until
 
 from .charts import SYSTEM, rendered
 from .control_plane import ControlPlane, running_control_plane
@@ -23,7 +23,6 @@ from .objects import JsonObject, as_json
 SHOP, CROWDED = "shop", "crowded"
 TENANT = "a-tenant"
 OPERATOR = f"system:serviceaccount:{SYSTEM}:colocation-operator"
-DEADLINE_SECONDS = 60
 QUOTA = {
     "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": CROWDED},
     "spec": {"hard": {"persistentvolumeclaims": "0"}}, "status": {"hard": {"persistentvolumeclaims": "0"}},
@@ -43,11 +42,9 @@ def plane() -> Iterator[ControlPlane]:
             assert done.returncode == 0, done.stderr
         role = "system:aggregate-to-edit"  # no controller runs that would fill the role edit
         own.kubectl("create", "rolebinding", "tenant", "-n", SHOP, f"--clusterrole={role}", f"--user={TENANT}")
-        deadline = time.monotonic() + DEADLINE_SECONDS
         writing = pod(volumes=[claim_volume(read_only=False)])
         elsewhere = data_volume(SHOP, "/etc", "uid")
-        while not (objection(own, TENANT, writing) and objection(own, OPERATOR, elsewhere)):
-            assert time.monotonic() < deadline, "the policies are not in force"
+        until(lambda: objection(own, TENANT, writing) and objection(own, OPERATOR, elsewhere))
         yield own
 
 

@@ -18,10 +18,10 @@ from colocation.agentclient import AgentClient, AgentError, Credentials, Timeout
 from colocation.model.agent import DeletionProof, InventoryRequest
 from colocation.model.credentials import claims_of
 from colocation.model.names import AGENT_PORT, TOKEN_AUDIENCE
+from tests.support.waiting import until
 
 from .control_plane import ControlPlane
 from .installation import SYSTEM, Installation, add_agent, installed
-from .test_operator import until
 
 THIEF = "node-9"
 TABLE = ("shop", "orders-0a1b2c3d")

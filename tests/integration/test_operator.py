@@ -2,11 +2,9 @@
 
 import json
 import signal
-import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from colocation.model.metrics import AGENT_METRICS, OPERATOR_METRICS
 from colocation.model.names import LABEL_LEADS, node_label
 from tests.monitoring.server import Prometheus, running_prometheus
 from tests.support.ports import free_ports
+from tests.support.waiting import until
 
 from .control_plane import ControlPlane
 from .installation import SYSTEM, Installation, installed
@@ -247,12 +246,3 @@ def test_dropped_table_is_recycled_on_every_node(installation: Installation) -> 
     installation.wait("cg", "sales", NAMESPACE, "jsonpath={.status.deleteAfter}")
     folders = [installation.data_root(node) / NAMESPACE for node in installation.nodes]
     until(lambda: not any(list(folder.glob("orders-*")) for folder in folders))
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait for something that no `kubectl wait` shows; ever more seldom, as looking costs time."""
-    started = time.monotonic()
-    while not condition():
-        waited = time.monotonic() - started
-        assert waited < seconds
-        threading.Event().wait(min(0.05 + waited / 20, 0.5))

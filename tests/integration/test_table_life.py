@@ -6,7 +6,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,13 +19,13 @@ from colocation.manifests.data_volume import data_claim
 from colocation.model.adoption import Folders
 from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, data_volume_name, table_directory
 from colocation.reconcile.evidence import READERS_LEARN_SECONDS
+from tests.support.waiting import until
 
 from .control_plane import ControlPlane
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, installed
 from .objects import JsonObject, as_json, group, table
 from .rights import refused, unused
 from .test_operator import operator_pod
-from .test_operator import until as wait_until
 
 DEADLINE_SECONDS = 100
 SHOP, LAKE, ELSEWHERE = "shop", "lake", "elsewhere"
@@ -57,11 +57,6 @@ def restarted(installation: Installation) -> None:
     if installation.operator is not None:
         installation.stop_operator()
     installation.start_operator()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """An operator that was just restarted needs some seconds, more of them on a busy machine."""
-    wait_until(condition, DEADLINE_SECONDS)
 
 
 def create(installation: Installation, body: JsonObject, namespace: str = SHOP) -> None:
@@ -132,7 +127,7 @@ def test_table_moves_once_all_its_files_are_there(installation: Installation) ->
 
     until(moved)
     drops_wait = READERS_LEARN_SECONDS + DEADLINE_SECONDS  # of an operator that has just started
-    wait_until(lambda: set(paths_of(installation, "orders")) == {"node-2", "node-3"}, drops_wait)
+    until(lambda: set(paths_of(installation, "orders")) == {"node-2", "node-3"}, drops_wait)
     after = files_of(installation, "orders")
     assert after["node-3"] == before["node-1"]
     assert files_of(installation, "customers") == others

@@ -6,11 +6,12 @@ The admission policy is not there: these are the patches of anyone who may write
 import os
 import random
 import re
-import time
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
+
+from tests.support.waiting import until
 
 from .control_plane import ControlPlane
 from .installation import Installation, installed
@@ -116,10 +117,7 @@ def files_of(installation: Installation, table: str) -> set[str]:
 def after_passes(installation: Installation, number: int) -> None:
     """Wait until the operator has made so many more passes."""
     wanted = metric(installation, "pass_seconds_count") + number
-    deadline = time.monotonic() + 60
-    while metric(installation, "pass_seconds_count") < wanted:
-        assert time.monotonic() < deadline, "the operator makes no passes"
-        time.sleep(0.2)
+    until(lambda: metric(installation, "pass_seconds_count") >= wanted)
 
 
 def metric(installation: Installation, name: str) -> float:

@@ -17,7 +17,7 @@ from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import NODES
 from tests.spark.loopback import LoopbackAgents
 from tests.spark.standalone import executors_below
-from tests.unit.agent.harness import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 

@@ -8,12 +8,11 @@ import json
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -29,6 +28,7 @@ from colocation.model.agent import AgentReport, AskedTable, DeletionProof, Inven
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from tests.support.agent_caller import AgentCaller
 from tests.support.certificates import NODE_NAMES
+from tests.support.waiting import until
 from tests.unit.storage.tables import data_path, make_table
 
 ADMIN_TOKEN = "token-of-admin"
@@ -37,17 +37,6 @@ SHOP_LOADER_TOKEN = "token-of-shop-loader"
 ADMIN = Identity("admin", is_for_this_node=True)
 TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
 """What the fixture ``loaded`` holds."""
-
-Truth = TypeVar("Truth")
-
-
-def until(condition: Callable[[], Truth], deadline_seconds: float = 60.0) -> Truth:
-    """Wait for the first true value of ``condition``, for what other processes do; fails after a time."""
-    give_up_at = time.monotonic() + deadline_seconds
-    while not (value := condition()):
-        assert time.monotonic() < give_up_at, f"not true within {deadline_seconds} s"
-        threading.Event().wait(0.01)
-    return value
 
 
 @dataclass

@@ -8,10 +8,11 @@ import pytest
 from colocation.agentclient import AgentError, Credentials, NotFound, Timeouts, Unauthorized, Unreachable
 from colocation.agentclient.transport import Request, Transport
 from tests.support.agent_caller import AgentCaller
+from tests.support.waiting import until
 from tests.unit.storage.tables import data_path, make_table
 
 from .cutting_proxy import CuttingProxy
-from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Pki, make_pki, until
+from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Pki, make_pki
 
 TABLE = make_table({data_path(0): bytes(3_000_000)})
 

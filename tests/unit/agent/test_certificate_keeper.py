@@ -22,10 +22,10 @@ from colocation.model.conditions import Reason
 from colocation.model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.root import DataRoot
+from tests.support.waiting import until as waited_for
 
 from ...support.certificate_authority import Signer, make_authority
 from .harness import ADMIN_TOKEN, FakeAuthorizer, make_pki
-from .harness import until as waited_for
 
 REFUSED = NoCertificate(Reason.CERTIFICATE_REFUSED, "request x: Denied: not you", is_final=True)
 

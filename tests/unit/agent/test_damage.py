@@ -18,10 +18,11 @@ from colocation.agentclient import AgentError, DigestMismatch, NotFound, Unreach
 from colocation.model.agent import InventoryRequest
 from colocation.storage.errors import UNREADABLE_MEDIUM
 from colocation.storage.paths import TablePath
+from tests.support.waiting import until
 from tests.unit.storage.tables import Table, data_path, make_table, on_disk
 
 from .failing_nginx import FIRST_BAD_BYTE, install
-from .harness import AgentThread, FakeAuthorizer, Pki, until
+from .harness import AgentThread, FakeAuthorizer, Pki
 
 NAMESPACES = tuple(f"tenant-{number}" for number in range(MAX_WAITING))
 

@@ -12,9 +12,10 @@ from colocation.model.file_transfer import content_digest
 from colocation.storage import memory_limits
 from colocation.storage.root import PROBE_FILE
 from colocation.storage.table_inventory import TableInventory
+from tests.support.waiting import until
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
 
-from .harness import AgentThread, until
+from .harness import AgentThread
 
 PATH = data_path(3, partition="o_comment=a%2Fb größer")
 CONTENT = bytes(range(256)) * 20_000

@@ -22,9 +22,10 @@ from colocation.agentclient.calls import file_target
 from colocation.common import tls
 from colocation.model.agent import InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
+from tests.support.waiting import until
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
-from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Pki, make_pki, until
+from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Pki, make_pki
 from .test_server import KUBECONFIG_TO_NOWHERE, get
 
 CONTENT = b"content"

@@ -24,9 +24,10 @@ from colocation.model.agent import (
 from colocation.storage.clone_reports import write_progress
 from colocation.storage.root import DataRoot, Disk
 from tests.support.agent_caller import AgentCaller
+from tests.support.waiting import until
 from tests.unit.storage.tables import UID, Table, damage, data_path, make_table, on_disk, publish_table
 
-from .harness import AgentThread, FakeAuthorizer, Operator, until
+from .harness import AgentThread, FakeAuthorizer, Operator
 
 TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
 OTHER = make_table({data_path(0): b"other"}, name="lines")

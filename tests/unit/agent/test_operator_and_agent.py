@@ -13,8 +13,9 @@ from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
 from colocation.model.agent import AskedTable, InventoryRequest
 from tests.support.leaders import FixedLeader
+from tests.support.waiting import until
 
-from .harness import ADMIN, ADMIN_TOKEN, TABLE, AgentThread, FakeAuthorizer, Operator, until
+from .harness import ADMIN, ADMIN_TOKEN, TABLE, AgentThread, FakeAuthorizer, Operator
 
 KEY = (TABLE.path.namespace, TABLE.path.directory)
 

@@ -23,9 +23,10 @@ from colocation.agentclient import AgentClient, AgentError, Credentials, Insuffi
 from colocation.agentclient.calls import file_target
 from colocation.common.tls import Certificate
 from colocation.model.file_transfer import content_digest
+from tests.support.waiting import until
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
-from .harness import AgentThread, FakeAuthorizer, Pki, make_pki, until
+from .harness import AgentThread, FakeAuthorizer, Pki, make_pki
 from .tokens import token
 
 TABLE = make_table({data_path(0): b"content"})

@@ -23,9 +23,10 @@ from colocation.model.file_transfer import content_digest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from colocation.storage.root import Disk
 from colocation.storage.table_inventory import TableInventory
+from tests.support.waiting import until
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
-from .harness import SHOP_LOADER_TOKEN, AgentThread, FakeAuthorizer, Pki, until
+from .harness import SHOP_LOADER_TOKEN, AgentThread, FakeAuthorizer, Pki
 
 SLOW_CLIENTS = 200
 CONTENT = b"content"

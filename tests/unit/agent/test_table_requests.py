@@ -13,9 +13,10 @@ from colocation.model.agent import DeletionProof, InventoryRequest, Removed
 from colocation.storage import removal
 from colocation.storage.table_inventory import TableInventory
 from tests.support.agent_caller import AgentCaller
+from tests.support.waiting import until
 from tests.unit.storage.tables import damage, data_path, on_disk
 
-from .harness import TABLE, AgentThread, Operator, until
+from .harness import TABLE, AgentThread, Operator
 
 REQUEST = InventoryRequest(changed=(TABLE.asked,))
 

@@ -8,9 +8,10 @@ import pytest
 
 from colocation.agent.node_state import MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFY_THREADS
 from colocation.storage.table_inventory import TableInventory
+from tests.support.waiting import until
 from tests.unit.storage.tables import data_path, make_table
 
-from .harness import AgentThread, until
+from .harness import AgentThread
 
 TABLE = make_table({data_path(1): b"content"})
 

@@ -21,8 +21,9 @@ from colocation.storage.incoming import IncomingFile
 from colocation.storage.paths import table_path
 from colocation.storage.root import DataRoot
 from tests.support.manifests import encode_manifest
+from tests.support.waiting import until
 from tests.unit.agent.cutting_proxy import CuttingProxy
-from tests.unit.agent.harness import AgentThread, Pki, until
+from tests.unit.agent.harness import AgentThread, Pki
 from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, publish_table, sha256_hex
 
 from .scenario import BUCKET, clone_environment, clone_spec, put, report_on, run_clone, start_clone
