@@ -42,18 +42,17 @@ def next_recycled(view: GroupView, cluster: ClusterView) -> tuple[RecycledTable,
 
 def _is_kept(dropped: DroppedView, view: GroupView, cluster: ClusterView) -> bool:
     """Until it is purged or has come back; while it is coming back, for as long as it can."""
-    if any(heir.table.status.snapshot is not None for heir in dropped.heirs):
-        return False
-    if dropped.heirs:
-        return not is_lost(dropped, view, cluster)
+    heir = dropped.heir
+    if heir is not None:
+        return heir.table.status.snapshot is None and not is_lost(dropped.record, heir, view, cluster)
     return cluster.observation.etcd_restored or not _is_over(dropped.record, cluster.observation.now)
 
 
 def _as_kept(dropped: DroppedView) -> RecycledTable:
     """With the tables made from it. Until there is one, the operator may learn of the last commit after the drop."""
     record = dropped.record
-    if dropped.heirs:
-        uids = dict.fromkeys((*record.recovery_uids, *(heir.uid for heir in dropped.heirs)))
+    if dropped.heir is not None:
+        uids = dict.fromkeys((*record.recovery_uids, dropped.heir.uid))
         return record.model_copy(update={"recovery_uids": tuple(uids)})
     last = member_of(dropped.last_seen.table, leaving=False).snapshot if dropped.last_seen else None
     if last is None or (record.snapshot is not None and record.snapshot.id >= last.id):

@@ -19,7 +19,7 @@ from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.parse import parse_time
 from ..state.placement import allows
-from ..state.views import ClusterView, DroppedView, GroupView, TableView
+from ..state.views import ClusterView, GroupView, TableView
 from .actions import Action, CreateTable, DroppedFolder, EndRecoverRequests, PostEvent, RestoreTable
 from .scopes import Containment
 
@@ -237,21 +237,21 @@ def _cannot_name_files(observation: Observation, table: ObservedTable, group: Ob
     )
 
 
-def is_lost(dropped: DroppedView, group: GroupView, cluster: ClusterView) -> bool:
-    """Whether no heir can get the dropped table's files any more: nodes purged them before it came back.
+def is_lost(record: RecycledTable, heir: TableView, group: GroupView, cluster: ClusterView) -> bool:
+    """Whether the heir cannot get the dropped table's files any more: nodes purged them before it came back.
 
     Only with proof: its time is over, every agent was asked since then and answers, none has a folder that could still
     be taken over, and there is a bucket of which no node has anything. An agent on another disk than the node's proves
     nothing.
     """
-    record, seen = dropped.record, cluster.observation
+    seen = cluster.observation
     purge_at = parse_time(record.purge_at)
     if purge_at is None or seen.now < purge_at or not seen.agent_views:
         return False
     if not cluster.disks_missing.isdisjoint(seen.agent_views):
         return False
     folders = {f"{record.namespace}/{directory}" for directory in record.directories}
-    folders -= {f"{record.namespace}/{heir.table.directory}" for heir in dropped.heirs}
+    folders.discard(f"{record.namespace}/{heir.table.directory}")
     for view in seen.agent_views.values():
         report = view.report
         if report is None or view.silent_since is not None or not view.is_newer_than(purge_at):
@@ -259,7 +259,7 @@ def is_lost(dropped: DroppedView, group: GroupView, cluster: ClusterView) -> boo
         if not folders.isdisjoint((*report.recycled_directories, *report.unknown_directories)):
             return False
     buckets = group.group.spec.buckets if group.group.spec else 0
-    return all(_lacks_a_bucket(heir.recovered_files, buckets, seen) for heir in dropped.heirs)
+    return _lacks_a_bucket(heir.recovered_files, buckets, seen)
 
 
 def _lacks_a_bucket(files: TableFiles, buckets: int, seen: Observation) -> bool:

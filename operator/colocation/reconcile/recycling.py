@@ -227,8 +227,8 @@ def _returns(cluster: ClusterView, record: RecycledTable | None) -> bool:
     """Whether a table waits for the files of the dropped one."""
     if record is None:
         return False
-    heirs = cluster.heirs.get((record.namespace, record.name, record.uid), ())
-    return any(heir.table.is_recovering for heir in heirs)
+    heir = cluster.heirs.get((record.namespace, record.name, record.uid))
+    return heir is not None and heir.table.is_recovering
 
 
 def _keep_seconds(record: RecycledTable, now: datetime) -> int:

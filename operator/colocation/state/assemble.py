@@ -21,8 +21,8 @@ from .observation import Observation
 from .placement import GroupKey, Records, claims, member_of, record_of, recycled_records
 from .views import ClusterView, DroppedView, GoneTable, GroupView, TableView
 
-Heirs = dict[tuple[str, str, str], tuple[TableView, ...]]
-"""(namespace, name, uid) of a dropped table -> the tables that bring it back, or have done so."""
+Heirs = dict[tuple[str, str, str], TableView]
+"""(namespace, name, uid) of a dropped table -> the table of its name that brings it back, or has done so."""
 NEWS = timedelta(seconds=60)
 """How long a deleted table counts as one that its group has not noticed yet."""
 
@@ -42,7 +42,7 @@ def assemble(
         if view.table.recovers:
             identity = view.table.identity
             key = (identity.namespace, identity.name, view.table.recovers)
-            heirs[key] = (*heirs.get(key, ()), view)
+            heirs[key] = view
     gathered = _Groups(observation, membership, tables, heirs)
     groups = {group.key: memo.same(("group", group.key), gathered.view(group)) for group in observation.groups}
     return ClusterView(
@@ -173,9 +173,9 @@ class _Groups:
                 yield view
 
     def _dropped(self, record: RecycledTable) -> DroppedView:
-        heirs = self._heirs.get((record.namespace, record.name, record.uid), ())
+        heir = self._heirs.get((record.namespace, record.name, record.uid))
         last_seen = self._observation.dropped_tables.get(record.uid)
-        return DroppedView(record, record.uid in self._tables, heirs, last_seen)
+        return DroppedView(record, record.uid in self._tables, heir, last_seen)
 
     def _jobs_of(self, view: TableView) -> Iterable[ObservedCloneJob]:
         """Those that copy a table to its next group."""

@@ -85,13 +85,13 @@ class TableView(NamedTuple):
 class DroppedView(NamedTuple):
     """A dropped table as its group remembers it.
 
-    ``exists``: a table of its uid is there. ``heirs``: the tables that bring it back, or have done so. ``last_seen``:
+    ``exists``: a table of its uid is there. ``heir``: the table that brings it back, or has done so. ``last_seen``:
     when it was deleted while this operator watched.
     """
 
     record: RecycledTable
     exists: bool
-    heirs: tuple[TableView, ...]
+    heir: TableView | None
     last_seen: DroppedTable | None
 
 
@@ -160,7 +160,7 @@ class ClusterView:
 
     ``arrivals``: the groups to which tables move. ``missing_groups``: key of each group that tables name and that does
     not exist -> these tables, the oldest first. ``records``: all dropped tables by uid, with the group that remembers
-    each. ``heirs``: (namespace, name, uid) of a dropped table -> the tables that bring it back, or have done so.
+    each. ``heirs``: (namespace, name, uid) of a dropped table -> the table that brings it back, or has done so.
     ``disks_missing``: nodes whose disk is not the one that the groups know: what agents report of it is not about the
     node's replicas.
     """
@@ -171,7 +171,7 @@ class ClusterView:
     arrivals: tuple[GroupView, ...]
     missing_groups: Mapping[GroupKey, tuple[ObservedTable, ...]]
     records: Records
-    heirs: Mapping[tuple[str, str, str], tuple[TableView, ...]]
+    heirs: Mapping[tuple[str, str, str], TableView]
     disks_missing: frozenset[str]
 
     @cached_property

@@ -12,7 +12,7 @@ from .cases import nodes_of, planned
 TOLERANCE = {"relocation": {"downToleranceSeconds": 600}}
 
 
-def sick(reason: Reason, seconds: int = 601) -> dict[str, object]:
+def sick(reason: Reason, seconds: int = 600) -> dict[str, object]:
     """Fields of a node whose disk is so for that long."""
     return {"disk_reason": reason, "disk_since": NOW - timedelta(seconds=seconds), "schedulable": False}
 

@@ -15,6 +15,7 @@ from colocation.reconcile import decide as passes
 from colocation.reconcile import group_scopes, tables
 from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
 from colocation.reconcile.scopes import Scope
+from colocation.state import assemble
 from colocation.state import snapshot as snapshots
 from colocation.state.observation import Observation
 
@@ -135,10 +136,11 @@ def test_plan_that_cannot_be_checked_is_not_carried_out(monkeypatch: pytest.Monk
     assert all(one.stable and not (one.start_now or one.drops or one.next_map) for one in after.plan.groups)
 
 
-def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["table_actions", "_decide"])
+def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """The agent reports it itself; groups and other tables do not notice."""
     before = decided(two_groups())
-    failing("orders", "table", monkeypatch, tables, "table_actions")
+    failing("orders", "table", monkeypatch, tables, step)
     after = decided(two_groups())
     assert list(after.errors) == ["table shop/orders"]
     shown = [one for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]
@@ -146,6 +148,18 @@ def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> N
     assert (ready["reason"], stalled["reason"], stalled["status"]) == ("InternalError", "InternalError", "True")
     scopes = [[one for one in found.scopes if one.name != "table shop/orders"] for found in (before, after)]
     assert scopes[0] == scopes[1]
+
+
+def test_table_whose_reports_cannot_be_read_keeps_the_rest_of_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is decided about it from half of what there is to know."""
+    failing("orders", "table", monkeypatch, assemble, "fault_of")
+    after = decided(two_groups())
+    assert list(after.errors) == ["table shop/orders"]
+    [shown] = [one.status for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]
+    assert {(one["type"], one["reason"]) for one in shown.pop("conditions")} == {  # type: ignore[attr-defined]
+        ("Ready", "InternalError"), ("Stalled", "InternalError"),
+    }  # fmt: skip
+    assert shown == {}
 
 
 def test_group_whose_status_cannot_be_read_is_left_alone() -> None:

@@ -174,7 +174,8 @@ def test_table_is_lost_only_with_proof(observation: Observation, lost: bool) -> 
     cluster = assemble(observation)
     [group] = cluster.groups.values()
     [dropped] = group.dropped
-    assert is_lost(dropped, group, cluster) is lost
+    assert dropped.heir is not None
+    assert is_lost(dropped.record, dropped.heir, group, cluster) is lost
     assert (next_recycled(group, cluster) == ()) is lost
 
 

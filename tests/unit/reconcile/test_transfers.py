@@ -102,6 +102,20 @@ def test_a_node_receives_no_more_clones_than_allowed(limit: int) -> None:
     assert [one.spec.target for one in actions_of(decision, StartClone)] == ["node-2"] * limit
 
 
+@pytest.mark.parametrize(("free_bytes", "targets"), [(1000, {"node-1", "node-3"}), (0, set())], ids=["room", "none"])
+def test_nothing_of_a_moving_table_is_copied_while_one_node_lacks_room(free_bytes: int, targets: set[str]) -> None:
+    """The table could not arrive, and the copies on the other nodes would take the room of repairs."""
+    seen = observed()
+    lacking = {name: agent_view(SALES, (ORDERS,), []) for name in ("node-1", "node-3")}
+    report = lacking["node-3"].report
+    assert report is not None
+    short = report.model_copy(update={"capacity_bytes": 1000, "free_bytes": free_bytes})
+    lacking["node-3"] = replace(lacking["node-3"], report=short)
+    started = actions_of(decided(replace(seen, agent_views={**seen.agent_views, **lacking})), StartClone)
+    moving = transfer_name(ORDERS.identity.uid)
+    assert {one.spec.target for one in started if one.spec.group == moving} == targets
+
+
 @pytest.mark.parametrize("placed_by", ["sales", "stock"], ids=["others are still copied", "the table has arrived"])
 @pytest.mark.parametrize(
     ("fields", "since", "is_removed"),

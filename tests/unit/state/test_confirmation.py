@@ -153,6 +153,15 @@ def test_manifest_that_no_node_has_is_its_tables_fault_alone() -> None:
     assert found.held == {"node-1": {0: "complete"}, "node-2": WHOLE, "node-3": {1: "complete"}}
 
 
+def test_table_that_was_never_loaded_lacks_no_manifest() -> None:
+    """All agents have answered that they hold nothing of it."""
+    empty = settled_table("empty")
+    empty = replace(empty, status=empty.status.model_copy(update={"snapshot": None}))
+    made = settled_group((empty,))
+    views = {name: agent_view(made, (empty,), []) for name in NODES}
+    assert faults(observe(made, (empty,), views)) == []
+
+
 def test_manifest_that_a_silent_node_was_seen_with_is_not_missing() -> None:
     """It may come back with it."""
     observation = claiming(FORMER, NODES, None)

@@ -81,6 +81,35 @@ def test_table_stays_where_it_is_until_it_may_go(wanted: str, spec: dict[str, ob
     assert found.leaving == (set() if reason else {orders.identity.uid})
 
 
+@pytest.mark.parametrize("remembers", [True, False], ids=["the group remembers it", "its own status claims it"])
+def test_table_that_is_refused_stays_only_where_it_is_remembered(remembers: bool) -> None:
+    """What a tenant may write into the status gives a refused table no place."""
+    orders = placed("orders", "sales", "sales", replicas=3)
+    sales = remembering(group("sales"), orders) if remembers else group("sales")
+    found = memberships(Observation(NOW, groups=(sales,), tables=(orders,)))
+    assert found.refusals[orders.identity.uid].reason == Reason.SCHEMA_MISMATCH
+    assert found.members == {("shop", "sales"): (orders,) if remembers else ()}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stays"),
+    [
+        pytest.param("stock", False, id="it goes"),
+        pytest.param("wide", True, id="it does not fit there"),
+        pytest.param("missing", True, id="the group is not made yet"),
+        pytest.param("bank/missing", True, id="no one makes it"),
+    ],
+)
+def test_table_that_cannot_go_is_as_good_as_before(wanted: str, stays: bool) -> None:
+    """It is ready where it is, since it fits its group in all but the name."""
+    orders = placed("orders", "sales", wanted)
+    assert orders.spec is not None
+    orders = replace(orders, status=orders.status.model_copy(update={"columns": orders.spec.columns}))
+    groups = (remembering(group("sales"), orders), group("stock"), group("wide", buckets=4))
+    found = memberships(Observation(NOW, groups=groups, tables=(orders,)))
+    assert found.staying == ({orders.identity.uid} if stays else set())
+
+
 def foreign(name: str, allowed: list[str]) -> ObservedGroup:
     """A group of namespace ``bank``."""
     made = group(name, allowedNamespaces=allowed)

@@ -172,6 +172,17 @@ def test_a_restart_hashes_nothing(inventory: Inventory, root: DataRoot, monkeypa
     root.__init__(root.path)
 
 
+@pytest.mark.parametrize("gone", [(), (FIRST,), tuple(TABLE.contents)], ids=["nothing", "one file", "all of them"])
+def test_a_restart_forgets_files_that_went(inventory: Inventory, root: DataRoot, gone: tuple[str, ...]) -> None:
+    """Else the ledger would grow for as long as the disk is used."""
+    report_on(inventory)
+    for path in gone:
+        on_disk(root, TABLE.path, path).unlink()
+    Inventory(root).table(TABLE.path).look()
+    known = {path for path in root.ledger.entries(TABLE.path) if path in TABLE.contents}
+    assert known == TABLE.contents.keys() - set(gone)
+
+
 def test_a_lost_ledger_costs_only_hashing(root: DataRoot, tmp_path: Path) -> None:
     """Every file is hashed again, nothing else changes."""
     publish_table(root, TABLE)
