@@ -115,6 +115,7 @@ def test_an_api_server_that_is_away(cluster: ControlPlane, colocation: As, tmp_p
 @pytest.mark.parametrize(("line", "exit_code", "said"), [
     pytest.param("show slaes", 1, "there is no group 'slaes'", id="no such group"),
     pytest.param("show other/sales", 1, "give that: sales -n other", id="a group of another namespace"),
+    pytest.param("load colocation.other.orders --from x", 1, "give that: orders -n other", id="a table's name in SQL"),
     pytest.param("show sales -n default", 1, "there are: none; `colocation groups -A` lists", id="no groups here"),
     pytest.param("advise orders -n default", 1, "`colocation tables -A` lists", id="no tables here"),
     pytest.param("load oders --from x --direct", 1, "there is no table 'oders'", id="no such table"),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from .accounts import user_roles
-from .control_plane import ControlPlane
+from .control_plane import ControlPlane, running_control_plane
 
 NAMESPACE = "init-shop"
 
@@ -61,3 +61,11 @@ def test_a_name_that_cannot_be_one_is_refused(cluster: ControlPlane) -> None:
     done = init(cluster, "--service-account", "Spark_1")
     assert done.returncode == 2
     assert "'Spark_1' given; allowed: at most 63 lower-case letters, digits and dashes" in done.stderr
+
+
+def test_in_a_cluster_without_the_operator_nothing_is_made() -> None:
+    """It may be the cluster of another context."""
+    with running_control_plane() as bare:
+        done = init(bare)
+        assert (done.returncode, "install the operator" in done.stderr) == (1, True), done.stderr
+        assert bare.kubectl("get", "namespace", NAMESPACE).returncode != 0

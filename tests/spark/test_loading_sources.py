@@ -52,6 +52,17 @@ def test_folders_of_other_tables_are_refused(
         read(spark, path, "parquet", {})
 
 
+def test_a_store_that_does_not_answer_is_refused(spark: SparkSession) -> None:
+    """Before the connector repeats each request for minutes. (Hadoop's own client of HTTP stands in for S3A here.)"""
+    hadoop = spark._jsc.hadoopConfiguration()
+    hadoop.set("fs.s3a.impl", "org.apache.hadoop.hdfs.web.WebHdfsFileSystem")
+    try:
+        with pytest.raises(ValueError, match=r"the store does not answer: .*refused.*; check its address"):
+            read(spark, "s3a://127.0.0.1:1/orders", "csv", {})
+    finally:
+        hadoop.unset("fs.s3a.impl")
+
+
 def test_tables_of_catalogs_are_read_by_name(spark: SparkSession) -> None:
     """A name whose catalog nothing configures is refused: Iceberg would report that there is no Hive metastore."""
     with pytest.raises(ValueError, match="this session has no catalog raw; name the table CATALOG"):

@@ -53,6 +53,15 @@ class Cluster:
     def _core(self) -> "client.CoreV1Api":
         return client.CoreV1Api(self.connection)  # made when asked for, since it loads hundreds of models
 
+    def check_kinds(self) -> None:
+        """Refuse a cluster that does not know our kinds.
+
+        Raises:
+            CommandFailed: nothing is installed there.
+        """
+        if API_GROUP not in {found.name for found in client.ApisApi(self.connection).get_api_versions().groups}:
+            raise _not_installed(GROUP_PLURAL)
+
     def check_namespace(self) -> None:
         """Refuse a namespace that does not exist: the API server lists nothing in it, and reports no error.
 
@@ -308,18 +317,22 @@ class Cluster:
                 answer = self._objects.list_namespaced_custom_object(*kind, self.namespace, plural)
         except ApiException as error:
             if error.status == HTTP_NOT_FOUND:
-                raise CommandFailed(
-                    f"the cluster has no {plural}.{API_GROUP}: install the operator (docs/how-to/install.md#install), "
-                    "or choose another cluster with --context"
-                ) from error
+                raise _not_installed(plural) from error
             raise
         return sorted(_items(answer), key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
 
+def _not_installed(plural: str) -> CommandFailed:
+    return CommandFailed(
+        f"the cluster has no {plural}.{API_GROUP}: install the operator (docs/how-to/install.md#install), or choose "
+        "another cluster with --context"
+    )
+
+
 def _elsewhere(name: str, what: str, *, is_empty: bool) -> str:
     """How to name an object of another namespace, for a user who seems to look for one; else empty."""
-    namespace, slash, own_name = name.partition("/")
-    if slash:
+    namespace, mark, own_name = name.removeprefix("colocation.").replace(".", "/").partition("/")
+    if mark:
         return f"; for one of another namespace give that: {own_name} -n {namespace}"
     return f"; `colocation {what}s -A` lists those of all namespaces: choose one with -n" if is_empty else ""
 

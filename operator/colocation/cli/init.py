@@ -8,7 +8,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
-from .connection import connect
+from .cluster import Cluster
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND
 from .terminal.options import checked_name, context_option, output_option
 from .terminal.output import Format, write
@@ -37,7 +37,9 @@ def init(namespace: str, service_account: str, dry_run: bool, context: str | Non
     if dry_run:
         click.echo(yaml.safe_dump_all([namespace_object(namespace), *objects], sort_keys=False), nl=False)
         return
-    connection = connect(context)
+    cluster = Cluster(context, namespace)
+    cluster.check_kinds()
+    connection = cluster.connection
     made = _create_namespace(client.CoreV1Api(connection), namespace)
     done = {f"namespace/{namespace}": "created" if made else "exists"}
     for item in objects:

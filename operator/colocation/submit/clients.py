@@ -7,7 +7,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ..manifests.spark_pods import DRIVER_CONTAINER, SPARK_APPLICATION_LABEL
 from .direct import DirectSubmission, driver_job
-from .manifest import ApplicationKind
+from .manifest import WITHOUT_OPERATOR, ApplicationKind
 from .queue_holds import (
     WORKLOAD_GROUP,
     WORKLOAD_LABEL,
@@ -70,7 +70,7 @@ class KubernetesApplications:
 
     def __init__(self, connection: client.ApiClient, kind: ApplicationKind) -> None:
         self.what, self.runner = kind.kind, kind.operator
-        self.needs = f"{kind.operator} ({kind.resource}); --direct runs applications without any"
+        self.needs = f"{kind.operator} ({kind.resource}); {WITHOUT_OPERATOR[kind.flavour]}"
         self._kind = kind
         self._connection = connection
         self._objects = client.CustomObjectsApi(connection)

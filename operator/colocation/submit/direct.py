@@ -20,7 +20,7 @@ from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER, SPARK_A
 from ..model.base import Frozen
 from .apache import CONTAINER_NAMES
 from .direct_fields import check_fields, configuration, driver_template
-from .manifest import Json, ManifestError
+from .manifest import WITHOUT_OPERATOR, Json, ManifestError
 from .pod_templates import merge_list
 from .prepare import PreparedApplication
 from .spark_conf import DRIVER_ACCOUNT, EXECUTOR_ACCOUNT, IMAGE
@@ -89,13 +89,9 @@ def direct_submission(prepared: PreparedApplication, name: str) -> DirectSubmiss
     Raises:
         ManifestError: it asks for something that only a Spark operator does.
     """
-    if prepared.kind.flavour == "connect":
-        raise ManifestError(
-            "a SparkConnect needs Kubeflow's operator; without it submit a SparkApplication that serves Spark Connect "
-            "(examples/sql-server)"
-        )
-    if prepared.kind.flavour == "scheduled":
-        raise ManifestError("a ScheduledSparkApplication needs Kubeflow's operator; --direct runs an application once")
+    kind = prepared.kind
+    if kind.flavour in ("connect", "scheduled"):
+        raise ManifestError(f"a {kind.kind} needs {kind.operator}; {WITHOUT_OPERATOR[kind.flavour]}")
     if len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
         raise ManifestError(
             f"metadata.name is {name!r}; with --direct allowed: at most {MAX_NAME_LENGTH} lower-case letters, digits "

@@ -38,6 +38,8 @@ MISTAKES = (
              "name a Secret with the store's keys by --secret, or give Spark's account an identity: "
              "docs/how-to/load-tables.md#credentials"),
     _mistake(r"No FileSystem for scheme \"?s3n?\b", "write s3a://, which is Spark's name for S3"),
+    _mistake(r"Cannot find catalog plugin class for catalog '(?!colocation')",
+             "the image lacks the jar of this catalog: docs/how-to/load-tables.md#other-sources lists the jars"),
     _mistake(r"No FileSystem for scheme|\[DATA_SOURCE_NOT_FOUND\]",
              "check its spelling; if it is right, the image lacks its jar: docs/how-to/own-images.md"),
     _mistake(r"CANNOT_READ_FILE_FOOTER|\[UNABLE_TO_INFER_SCHEMA\]",

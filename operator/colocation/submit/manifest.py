@@ -31,6 +31,14 @@ def require_mapping(value: object, where: str) -> Json:
 
 
 Flavour = Literal["kubeflow", "scheduled", "connect", "apache"]
+_ANYWHERE = "--direct runs applications without any"
+WITHOUT_OPERATOR: dict[Flavour, str] = {
+    "kubeflow": _ANYWHERE,
+    "apache": _ANYWHERE,
+    "scheduled": "--direct runs a SparkApplication, once",
+    "connect": "without it submit a SparkApplication that serves Spark Connect (examples/sql-server)",
+}
+"""What to do where no Spark operator is."""
 
 
 class ApplicationKind(Frozen):

@@ -44,11 +44,17 @@ def test_values_that_leave_all_files_behind_are_refused(
     assert rendered_with(helm, tmp_path, [], setting)
 
 
-def test_second_installation_is_refused(helm: Path, tmp_path: Path, installed: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("namespace", "release"), [("data-platform", "colocation"), ("data-platform", "other"), ("colocation", "other")]
+)
+def test_second_installation_is_refused(
+    namespace: str, release: str, helm: Path, tmp_path: Path, installed: list[dict[str, Any]]
+) -> None:
     """Both would share the cluster's roles and bindings, and the first one would lose its rights."""
     [binding] = [item for item in installed if item["kind"] == "ClusterRoleBinding"]
-    binding["subjects"][0]["namespace"] = "data-platform"
-    with pytest.raises(ChartRefused, match="installed in namespace data-platform, and a cluster can have one"):
+    binding["subjects"][0]["namespace"] = namespace
+    binding["metadata"]["annotations"]["meta.helm.sh/release-name"] = release
+    with pytest.raises(ChartRefused, match=f"installed in namespace {namespace} as release {release}, and a cluster"):
         rendered_with(helm, tmp_path, [binding])
 
 

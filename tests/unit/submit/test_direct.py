@@ -4,9 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from kubernetes.client import ApiClient
 
 from colocation.submit import ManifestError, prepare
+from colocation.submit.clients import KubernetesApplications
 from colocation.submit.direct import DirectSubmission, direct_submission, driver_job, mebibytes
+from colocation.submit.manifest import CONNECT, KUBEFLOW, ApplicationKind
 
 from .applications_under_test import apache_application, sales_group, schedule, spark_application
 
@@ -188,7 +191,7 @@ def test_python_gets_memory_next_to_the_jvm(main_file: str, overhead: str) -> No
         pytest.param(spark_application(driver={"secrets": [{"name": "s"}]}), "report", "spec.driver.secrets",
                      id="Kubeflow's own of a driver"),
         pytest.param(spark_application(driver={"memory": "much"}), "report", "a memory size is 'much'", id="memory"),
-        pytest.param(schedule(), "report", "--direct runs an application once", id="schedule"),
+        pytest.param(schedule(), "report", "--direct runs a SparkApplication, once", id="schedule"),
         pytest.param(spark_application(), "r" * 48, "at most 47", id="long name"),
         pytest.param(spark_application(), "a.b", "metadata.name is 'a.b'", id="name of no pod"),
     ],
@@ -197,6 +200,18 @@ def test_what_needs_an_operator_is_refused(application: dict[str, Any], name: st
     """Better refused than lost."""
     with pytest.raises(ManifestError, match=message):
         submission(application, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "needs"),
+    [
+        (KUBEFLOW, "(sparkapplications.sparkoperator.k8s.io); --direct runs applications without any"),
+        (CONNECT, "(sparkconnects.sparkoperator.k8s.io); without it submit a SparkApplication that serves"),
+    ],
+)  # fmt: skip
+def test_without_an_operator_direct_is_named_where_it_can_run(kind: ApplicationKind, needs: str) -> None:
+    """`--direct` refuses a SparkConnect: the command would send its user from one refusal to the next."""
+    assert needs in KubernetesApplications(ApiClient(), kind).needs
 
 
 @pytest.mark.parametrize(

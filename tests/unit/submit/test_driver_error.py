@@ -62,6 +62,8 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
         pytest.param('UnsupportedFileSystemException: No FileSystem for scheme "gs"', "lacks its jar", id="gs"),
         pytest.param("SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: parket.",
                      "check its spelling", id="a misspelt format"),
+        pytest.param("SparkException: Cannot find catalog plugin class for catalog 'lake': org.apache.iceberg.spark.X.",
+                     "the image lacks the jar of this catalog", id="a catalog's jar"),
         pytest.param(FOOTER, "--format csv, json", id="a file of another format"),
         pytest.param("AnalysisException: [UNABLE_TO_INFER_SCHEMA] Unable to infer schema for Parquet.",
                      "if the folder is empty", id="an empty folder"),

@@ -39,6 +39,9 @@ INSTEAD = {
     "--set spark.sql.catalog.CATALOG=… configures (a path does not say which of its files are current)",
 }
 """By kind of table, where the path is not what its format reads."""
+FIRST_LOOK = {"fs.s3a.attempts.maximum": "1", "fs.s3a.retry.limit": "3", "fs.s3a.impl.disable.cache": "true"}
+"""S3A repeats a request without an answer for more than six minutes, and prints nothing meanwhile."""
+UNREACHABLE = ("ConnectException", "UnknownHostException", "SocketTimeoutException", "ConnectTimeoutException")
 NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
 
 
@@ -86,6 +89,7 @@ def read(
     if format_name.lower() == "iceberg" and "/" not in path:
         refuse_unknown_catalog(spark, path)
         return reader.table(path)
+    refuse_unreachable_store(spark, path)
     if format_name.lower() in FILE_FORMATS:
         refuse_table_folder(spark, path, format_name)
     rows = reader.load(path)
@@ -104,6 +108,35 @@ def refuse_unknown_catalog(spark: SparkSession, table: str) -> None:
             f"--from {table}: this session has no catalog {named}; name the table CATALOG.NAMESPACE.TABLE, and "
             "configure it: --set spark.sql.catalog.CATALOG=org.apache.iceberg.spark.SparkCatalog, and its settings"
         )
+
+
+def refuse_unreachable_store(spark: SparkSession, path: str) -> None:
+    """Refuse a path of S3 at a server that does not answer, after a few attempts.
+
+    Raises:
+        ValueError: there is none at its address, or it cannot be reached.
+    """
+    if not path.startswith("s3a://"):
+        return
+    java: Any = spark._jvm
+    configuration = java.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
+    for key, value in FIRST_LOOK.items():
+        configuration.set(key, value)
+    folder = java.org.apache.hadoop.fs.Path(path)
+    try:
+        store = folder.getFileSystem(configuration)
+        try:
+            store.exists(folder)
+        finally:
+            store.close()
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() not in UNREACHABLE:
+            return  # the read that follows reports why the path cannot be read
+        reason = str(error.java_exception.getMessage()).splitlines()[0].rpartition("Exception: ")[2]
+        raise ValueError(
+            f"{path}: the store does not answer: {reason}; check its address (AWS_ENDPOINT_URL in the Secret, or --set "
+            "spark.hadoop.fs.s3a.endpoint=…), and that pods of the namespace may reach it"
+        ) from None
 
 
 def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> None:
