@@ -159,6 +159,19 @@ def test_one_query_twice_into_a_table(session: SparkSession) -> None:
     assert (pairs(session, table)[1], pairs(session, other)) == ((0, 2), [(0, 2)])
 
 
+@pytest.mark.parametrize("nothing", ["v = 1 AND v = 2", "v = 7"])
+def test_a_key_of_a_statement_that_found_nothing(session: SparkSession, nothing: str) -> None:
+    """The next statement of that key is a repetition, whatever rows were written meanwhile."""
+    table = f"{IN}.nothing_of_{len(nothing)}"
+    layout = f"PARTITIONED BY (v) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, v INT) {layout}")
+    session.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    session.conf.set("spark.colocation.write.idempotencyKey", "nothing")
+    for condition in (nothing, "v = 1"):
+        session.sql(f"DELETE FROM {table} WHERE {condition}")
+    assert pairs(session, table) == [(1, 1)]
+
+
 def test_a_repeated_replacement(session: SparkSession, tables: ClusterTables) -> None:
     """Rows that were written since stay, and so does a table to which the key is known from another statement."""
     table = f"{IN}.replaced_once"

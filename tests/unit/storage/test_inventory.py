@@ -288,6 +288,27 @@ def test_a_file_that_the_disk_cannot_read_is_corrupt(
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
 
 
+def test_files_in_a_folder_that_the_disk_cannot_read_are_missing(
+    inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it can be read again; the folder that it is in looks as ever."""
+    report_on(inventory)
+    opened = os.open
+
+    def failing(path: str, *arguments: int, dir_fd: int | None = None) -> int:
+        if path == "o_year=1":
+            raise OSError(errno.EIO, "Input/output error")
+        return opened(path, *arguments, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", failing)
+        sweep(inventory)
+        assert states(inventory.report([TABLE.reference])[0]) == {0: "partial", 1: "partial"}
+    sweep(inventory)
+    hash_unverified(inventory, unlimited)
+    assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
+
+
 def test_a_rotten_manifest_is_missing(inventory: Inventory, root: DataRoot, clock: Clock) -> None:
     """The scrub reads manifests, too; a copy in memory does not hide the damage."""
     assert report_on(inventory).manifest_present

@@ -346,6 +346,21 @@ class TransactionTest {
     assertTrue(agents.get("node-3").holds(moved.file()));
   }
 
+  /** A load began before the node's agent was there. */
+  @Test
+  void newFilesAreCopiedToANodeThatJoinedTheGroup() throws IOException {
+    StoringAgent joined = agents.remove("node-3");
+    tellAgents();
+    placeBuckets("node-1", "node-2");
+    Transaction transaction = begin();
+    SentFile moved = send(transaction, "0000000a", 0);
+    agents.put("node-3", joined);
+    tellAgents();
+    placeBuckets("node-3", "node-2");
+    assertEquals(0, append(transaction, moved).replicasMissing());
+    assertTrue(joined.holds(moved.file()));
+  }
+
   /** With one replica each. */
   private void placeBuckets(String... nodes) {
     ArrayNode buckets = ((ObjectNode) cluster.group().path("status")).putArray("backendsPerBucketSeq");
