@@ -15,6 +15,8 @@ _FAILED_TASK = re.compile(r"^.*Job aborted due to stage failure: .*?\(\S+ execut
 _WAITED = "Exception thrown in awaitResult:"
 """A message that leaves the reason to its cause."""
 _CAUSE = "Caused by: "
+_NAMED_BY_SPARK = re.compile(r"\[(?!INTERNAL_ERROR)[A-Z_.]+\]|ExecutorLostFailure|NoAuthWithAWS")
+"""In errors that need no cause: others, such as those of Iceberg's catalogs, may just report that a request failed."""
 
 
 class _Mistake(NamedTuple):
@@ -34,12 +36,15 @@ MISTAKES = (
     _mistake(r"\[PATH_NOT_FOUND\].* file:",
              "this is a path of the driver's own pod: name the store, as in s3a://lake/orders, or mount the files into "
              "driver and executors: docs/how-to/load-tables.md#volumes-sizes-and-settings-of-the-pods"),
-    _mistake(r"NoAuthWithAWSException|No AWS Credentials provided",
+    _mistake(r"NoAuthWithAWSException|No AWS Credentials provided|Unable to load credentials from",
              "name a Secret with the store's keys by --secret, or give Spark's account an identity: "
              "docs/how-to/load-tables.md#credentials"),
     _mistake(r"No FileSystem for scheme \"?s3n?\b", "write s3a://, which is Spark's name for S3"),
     _mistake(r"Cannot find catalog plugin class for catalog '(?!colocation')",
              "the image lacks the jar of this catalog: docs/how-to/load-tables.md#other-sources lists the jars"),
+    _mistake(r"DELTA_CONFIGURE_SPARK_SESSION",
+             "add --set spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension --set "
+             "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"),
     _mistake(r"No FileSystem for scheme|\[DATA_SOURCE_NOT_FOUND\]",
              "check its spelling; if it is right, the image lacks its jar: docs/how-to/own-images.md"),
     _mistake(r"CANNOT_READ_FILE_FOOTER|\[UNABLE_TO_INFER_SCHEMA\]",
@@ -72,12 +77,18 @@ def find_error(log: str) -> str:
 
 
 def _why(error: str, following: Sequence[str]) -> str:
-    """The reason in an error of several lines: of the failed task, of a cause that it is left to, or the next line."""
+    """The reason in an error of several lines: of the failed task, of a cause that it is left to, or the next line.
+
+    The last cause follows where the error has no name of Spark's.
+    """
     causes = [line.removeprefix(_CAUSE) for line in following if line.startswith(_CAUSE)]
     reasons = (one for one in map(_of_task, (error, *causes)) if not one.endswith(_WAITED))
     error = next(reasons, error.rstrip())
     said = next(filter(None, map(str.strip, following)), "")
-    return f"{error} {said}" if error.endswith(":") and not said.startswith("at ") else error
+    if error.endswith(":") and not said.startswith("at "):
+        return f"{error} {said}"
+    leaves_it = causes and not _NAMED_BY_SPARK.search(error) and causes[-1] not in error
+    return f"{error}: {causes[-1]}" if leaves_it else error
 
 
 def _of_task(error: str) -> str:

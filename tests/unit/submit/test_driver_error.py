@@ -39,6 +39,10 @@ FOOTER = f"{SPARK}: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.cs
         pytest.param(f"{CALL}: {SPARK}: {WAITED} \n\tat a.b\nCaused by: {SPARK}: {TASK}: {FOOTER}",
                      "SparkException: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.csv",
                      id="a cause that is a task's"),
+        pytest.param(f"{CALL}: org.apache.iceberg.exceptions.RESTException: Error occurred while processing GET\n"
+                     "Caused by: java.net.ConnectException: http://catalog: Connection refused\n\tat a.b",
+                     "RESTException: Error occurred while processing GET: java.net.ConnectException: http://catalog: "
+                     "Connection refused", id="an error without a reason"),
         pytest.param(f"{CALL}: {SPARK}: {WAITED} \n\tat a.b", f"SparkException: {WAITED}", id="no cause"),
         pytest.param(f"{CALL}: {SPARK}: {TASK}: ExecutorLostFailure (executor 2 exited)",
                      "ExecutorLostFailure (executor 2 exited)", id="an executor was lost"),
@@ -64,6 +68,8 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
                      "check its spelling", id="a misspelt format"),
         pytest.param("SparkException: Cannot find catalog plugin class for catalog 'lake': org.apache.iceberg.spark.X.",
                      "the image lacks the jar of this catalog", id="a catalog's jar"),
+        pytest.param("AnalysisException: [DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG] This operation",
+                     "--set spark.sql.extensions=io.delta", id="a session without Delta"),
         pytest.param(FOOTER, "--format csv, json", id="a file of another format"),
         pytest.param("AnalysisException: [UNABLE_TO_INFER_SCHEMA] Unable to infer schema for Parquet.",
                      "if the folder is empty", id="an empty folder"),
