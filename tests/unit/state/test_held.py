@@ -193,6 +193,7 @@ def test_it_does_not_decide_stability() -> None:
     [
         pytest.param((replace(EMPTIED, retained_missing=(0,)),) * 2, {}, id="no one has it"),
         pytest.param((EMPTIED, replace(EMPTIED, retained_missing=(0,))), {"silent": True}, id="no agent that answers"),
+        pytest.param((EMPTIED, replace(EMPTIED, retained_only=())), {"silent": True}, id="not for who answers"),
         pytest.param((EMPTIED, EMPTIED), {"rows": None}, id="no map"),
         pytest.param((EMPTIED, EMPTIED), {"tables": (ORDERS,)}, id="nothing is retained"),
         pytest.param((replace(EMPTIED, retained_only=(-1, 2)),) * 2, {}, id="no such buckets"),

@@ -145,6 +145,16 @@ def test_unreadable_clone_progress_is_left_out(root: DataRoot, fail: Break, numb
     assert read_progress(root) == ()
 
 
+def test_progress_is_written_over_what_a_clone_that_died_left(root: DataRoot) -> None:
+    """A longer rest of it would make the file unreadable."""
+    progress = CloneProgress(namespace="shop", group="sales", bucket=1, bytes_done=0, bytes_total=9, updated_at="")
+    write_progress(root, progress)
+    [written] = root.path.glob(f".incoming/clones/*/{PROGRESS_FILE}")
+    written.with_name(f".{PROGRESS_FILE}").write_text("{" * 1000)
+    write_progress(root, progress)
+    assert read_progress(root) == (progress,)
+
+
 def test_reading_progress_fails_without_file_descriptors(root: DataRoot, fail: Break) -> None:
     """The agent must not report that no clone is running."""
     write_progress(root, CloneProgress(namespace="a", group="b", bucket=0, bytes_done=0, bytes_total=9, updated_at=""))
