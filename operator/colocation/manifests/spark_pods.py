@@ -10,6 +10,7 @@ task read its bucket from local disk, of tables of its own namespace; the projec
 else that its account may read from agents. Everything fits into a namespace that enforces Pod Security *restricted*.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model.base import Frozen
@@ -246,7 +247,13 @@ LISTS = ("spark.plugins", "spark.sql.extensions", "spark.sql.sources.useListFile
 """Comma-separated: an application's and ours together."""
 
 
-def joined_list(theirs: str, ours: str) -> str:
+def next_to(given: Mapping[str, str], ours: Mapping[str, str], lists: Sequence[str]) -> dict[str, str]:
+    """What of ours to set where an application has ``given``: its tuning stays, and its ``lists`` get ours."""
+    kept = {key: value for key, value in ours.items() if not (key in TUNING and key in given)}
+    return kept | {key: _joined(given[key], ours[key]) for key in lists if key in given and key in ours}
+
+
+def _joined(theirs: str, ours: str) -> str:
     """Both comma-separated lists in one, theirs first, no word of ours twice."""
     words = [word.strip() for word in theirs.split(",") if word.strip()]
     return ",".join([*words, *(word for word in ours.split(",") if word not in words)])

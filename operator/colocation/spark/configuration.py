@@ -5,13 +5,12 @@ which Spark sends to executors with each plan.
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colocation.manifests.spark_pods import LISTS, RECIPE, TUNING, joined_list
+from colocation.manifests.spark_pods import LISTS, RECIPE, next_to
 from colocation.model.names import CA_PATH, DEFAULT_DATA_ROOT, TOKEN_PATH
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def configure(builder: "SparkSession.Builder", **settings: str) -> "SparkSession
     The application's own tuning stays, and its lists (jars, plugins, extensions) get ours.
     """
     given = {**_submitted(), **{key: str(value) for key, value in builder._options.items()}}
-    for key, value in _next_to(given, spark_conf(**settings)).items():
+    for key, value in next_to(given, spark_conf(**settings), (*LISTS, JARS)).items():
         builder = builder.config(key, value)
     return builder
 
@@ -89,12 +88,6 @@ def _submitted() -> dict[str, str]:
 
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
-
-
-def _next_to(given: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, str]:
-    """What of ours to set where ``given`` is set: a builder's options overrule those of the application."""
-    kept = {key: value for key, value in ours.items() if not (key in TUNING and key in given)}
-    return kept | {key: joined_list(given[key], ours[key]) for key in (*LISTS, JARS) if key in given}
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from ..manifests.spark_pods import (
     DATA_VOLUME,
     LISTS,
     NODE_NAME_VARIABLES,
-    TUNING,
-    joined_list,
+    next_to,
     spark_defaults,
 )
 from ..model.names import LABEL_HOSTNAME, TOKEN_DIRECTORY
@@ -51,10 +50,10 @@ def merge_conf(theirs: Mapping[str, str], ours: Mapping[str, str], where: str) -
     """
     # A decision that an earlier release froze, in a manifest that was prepared before, is not the author's wish.
     given = {key: value for key, value in theirs.items() if key != RETIRED_DEGRADE_REASON}
-    kept = {key: value for key, value in ours.items() if not (key in TUNING and key in given)}
-    of_both = [key for key in (EXCLUDED_STEPS, *LISTS) if key in given and key in ours]
-    lists = {key: joined_list(given[key], ours[key]) for key in of_both}
-    merged = merge_map({**given, **lists}, {**kept, **lists}, where)
+    lists = (EXCLUDED_STEPS, *LISTS)
+    added = next_to(given, ours, lists)
+    of_both = {key: added[key] for key in lists if key in given and key in added}
+    merged = merge_map({**given, **of_both}, added, where)
     if merged.get(DYNAMIC_ALLOCATION) == "true":
         # Kubernetes has no shuffle service: executors that hold shuffle files must not be let go.
         merged.setdefault(SHUFFLE_TRACKING, "true")
