@@ -18,9 +18,9 @@ def data_root(node: str) -> Path:
     return paths.NODES / node / disks.DATA
 
 
-def data_files(node: str) -> list[Path]:
-    """The committed and uncommitted data files of the demo's tables on a node."""
-    return sorted((data_root(node) / workload.NAMESPACE).glob("*/data/**/*.parquet"))
+def data_files(node: str, tables: str = "*", namespace: str = workload.NAMESPACE) -> list[Path]:
+    """The committed and uncommitted data files on a node, of the tables' folders that match."""
+    return sorted((data_root(node) / namespace).glob(f"{tables}/data/**/*.parquet"))
 
 
 def data_bytes(names: Iterable[str]) -> int:

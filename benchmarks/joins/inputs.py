@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from demo.data import generate
 
 from .tables import SMALL_TABLES, tpch_tables
 
@@ -14,16 +15,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "coloca
 
 def tpch(scale_factor: float) -> Path:
     """The folder with the tables as Parquet files, generated once per scale factor and machine."""
-    folder = CACHE / f"bench-whole-tpch-sf{scale_factor:g}"
-    if not folder.exists():
-        partial = folder.with_name(f"{folder.name}.partial.{os.getpid()}")
-        partial.mkdir(parents=True)
-        names = ",".join((*SMALL_TABLES, *(table.name for table in tpch_tables())))
-        generator = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([str(generator), "parquet", "-s", f"{scale_factor:g}", f"--tables={names}",
-                        "--output-dir", str(partial)], check=True, capture_output=True)  # fmt: skip
-        partial.rename(folder)
-    return folder
+    return generate(scale_factor, (*SMALL_TABLES, *(table.name for table in tpch_tables())))
 
 
 def iceberg_jar() -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from demo.disks import data_root, nodes
+from demo.disks import data_files, data_root, nodes
 
 from .answers import WrongAnswer, are_equal
 from .tables import NAMESPACE, SMALL_TABLES, Table
@@ -66,11 +66,8 @@ def _register(database: duckdb.DuckDBPyConnection, tables: Sequence[Table], tpch
 
 def _replica(table: str) -> list[Path]:
     """Every file of the table once, from any node that has it."""
-    found: dict[str, Path] = {}
-    for node in nodes():
-        folder = data_root(node) / NAMESPACE
-        for file in folder.glob(f"{table}-*/data/**/*.parquet"):
-            found.setdefault(str(file.relative_to(folder)), file)
+    held = [(node, file) for node in nodes() for file in data_files(node, f"{table}-*", NAMESPACE)]
+    found = {str(file.relative_to(data_root(node))): file for node, file in held}
     return [found[name] for name in sorted(found)]
 
 
