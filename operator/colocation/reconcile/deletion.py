@@ -58,7 +58,7 @@ def _holds_last_retained(facts: GroupFacts, drop: Drop) -> bool:
     row = facts.state.map[drop.bucket] if facts.state.map and drop.bucket < len(facts.state.map) else ()
     for view in facts.view.tables:
         without = view.files.nodes_without_retained.get(drop.bucket, frozenset())
-        if row and without and drop.node not in without and without.issuperset(row):
+        if row and drop.node not in without and without.issuperset(row):
             return True
     return False
 

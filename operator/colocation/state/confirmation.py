@@ -54,9 +54,9 @@ def fault_of(
     """Why nothing can be made of what the table's status claims. ``group``: places it; ``agents``: by node."""
     table = files.table
     if table.status_error:
-        is_refused = refusal is not None and refusal.reason == Reason.INVALID_STATUS
-        message = refusal.message if refusal and is_refused else table.status_error
-        return Refusal(reason=Reason.INVALID_STATUS, message=message)
+        if refusal is not None and refusal.reason == Reason.INVALID_STATUS:
+            return refusal
+        return Refusal(reason=Reason.INVALID_STATUS, message=table.status_error)
     if group is None or table.status.snapshot is None or files.has_manifest:
         return None
     rows = group.status.backends_per_bucket_seq or ()
@@ -108,8 +108,6 @@ def doubtful_nodes(
 def confirmed_by_verdict(status: ColocationGroupStatus) -> frozenset[int]:
     """The buckets that the group's last verdict calls stable."""
     rows = status.backends_per_bucket_seq or ()
-    if status.stable:
-        return frozenset(range(len(rows)))
     if status.stable is None or (status.unstable_bucket_count or 0) > len(status.unstable_buckets):
         return frozenset()
     return frozenset(range(len(rows))) - {one.bucket for one in status.unstable_buckets}

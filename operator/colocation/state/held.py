@@ -53,7 +53,7 @@ class ReportsByTable:
 
     def __init__(self, observation: Observation, memo: Memo) -> None:
         before: ReportsByTable | None = memo.last(ReportsByTable)
-        self._by_node = {node: view.tables for node, view in observation.agent_views.items() if view.tables}
+        self._by_node = {node: view.tables for node, view in observation.agent_views.items()}
         self._by_table: dict[TableKey, TableReports] = dict(before._by_table) if before else {}
         for key, changed in _changes(before._by_node if before else {}, self._by_node).items():
             merged = {**dict(self._by_table.pop(key, NOT_REPORTED).asked), **changed}
@@ -118,8 +118,9 @@ class TableFiles(NamedTuple):
 
     def holds_any(self, node: str, bucket: int) -> bool:
         """Whether the node holds files of the bucket."""
-        reports = (report for holder, report in self.reports.holding if holder == node)
-        return any((held := report.buckets.get(bucket)) is not None and held.files_held > 0 for report in reports)
+        report = dict(self.reports.holding).get(node)
+        held = report.buckets.get(bucket) if report else None
+        return held is not None and held.files_held > 0
 
     @property
     def nodes_without_retained(self) -> Mapping[int, frozenset[str]]:
@@ -127,7 +128,7 @@ class TableFiles(NamedTuple):
 
         Files that no agent has are not waited for; a replica is complete without them.
         """
-        return {bucket: one.lacking for bucket, one in _retained(self).items() if one.lacking}
+        return {bucket: one.lacking for bucket, one in _retained(self).items()}
 
 
 class Holdings(NamedTuple):
@@ -194,7 +195,7 @@ def _wanted(files: TableFiles, group: GroupFiles) -> _Wanted:
     retained = _retained(files) if group.rows is not None else {}
     certain = {bucket for bucket, one in retained.items() if one.is_certain}
     only_retained = certain.intersection(range(group.buckets)).difference(sizes)
-    return _Wanted(sizes | dict.fromkeys(sorted(only_retained), 1), retained, frozenset(only_retained))
+    return _Wanted(sizes | dict.fromkeys(only_retained, 1), retained, frozenset(only_retained))
 
 
 def _states(files: TableFiles, wanted: _Wanted, group: GroupFiles) -> Iterator[tuple[str, int, _State]]:
@@ -226,7 +227,9 @@ def _states_of_node(
         states: dict[int, _State] = {
             bucket: held.state for bucket, held in report.buckets.items() if held.state is not None and bucket in sizes
         }
-        return states | dict.fromkeys(wanted.only_retained, "complete") if wanted.only_retained else states
+        for bucket in wanted.only_retained:
+            states[bucket] = "complete"
+        return states
     if is_doubtful:
         # Whole as of the last commit, or without files then: the new files are here unless the report denies it.
         known = {bucket: held.state if held.files_wanted else "complete" for bucket, held in report.buckets.items()}
@@ -311,10 +314,10 @@ def _last_traces(files: TableFiles, wanted: Collection[int]) -> Iterator[tuple[s
         if report.manifest == manifest and node not in files.silent
     ]
     unnamed = {bucket for _, report in answering for bucket in report.unnamed_buckets}.intersection(wanted)
-    for bucket in sorted(unnamed):
-        holders = {node: held for node, report in answering if (held := report.buckets.get(bucket)) and held.state}
-        if any(held.state == "complete" for held in holders.values()):
+    for bucket in unnamed:
+        held = [found for _, report in answering if (found := report.buckets.get(bucket))]
+        if any(one.state == "complete" for one in held):
             continue
         for node, report in answering:
-            if node not in holders and (report.manifest_present or bucket in report.unnamed_buckets):
+            if report.manifest_present or bucket in report.unnamed_buckets:
                 yield node, bucket

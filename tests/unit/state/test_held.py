@@ -64,7 +64,7 @@ def test_table_that_wants_nothing_of_a_bucket_does_not_count() -> None:
 
 def test_report_on_an_older_snapshot_proves_nothing_whole() -> None:
     """After a commit, an agent that has not answered about it holds at best a part."""
-    old = table_report(ORDERS, {0: "complete", 1: None}, manifest="b" * 64)
+    old = table_report(ORDERS, {0: "complete", 1: None, 7: "complete"}, manifest="b" * 64)
     _, found = held({"node-1": view(old)}, tables=(ORDERS,))
     assert found == {"node-1": {0: "partial"}}
 
@@ -80,6 +80,7 @@ UNNAMED = replace(table_report(ORDERS, {}), manifest_present=False, unnamed_buck
         pytest.param(view(table_report(ORDERS, {0: "partial"})), {0: "partial"}, id="has a part"),
         pytest.param(view(table_report(ORDERS, {0: "complete"})), {}, id="has all"),
         pytest.param(view(table_report(ORDERS, {0: "complete"}), silent_since=NOW), {0: "partial"}, id="had all"),
+        pytest.param(view(table_report(ORDERS, {0: "complete"}, "b" * 64)), {0: "partial"}, id="had an older snapshot"),
     ],
 )
 def test_files_that_cannot_be_named_count_where_no_one_has_all(other: object, found: dict[int, str]) -> None:
@@ -87,6 +88,35 @@ def test_files_that_cannot_be_named_count_where_no_one_has_all(other: object, fo
     _, holdings = held({"node-1": view(UNNAMED), "node-2": other}, tables=(ORDERS,))
     assert holdings.get("node-1", {}) == found
     assert set(holdings["node-2"]) == {0}
+
+
+def test_of_each_bucket_only_nodes_that_can_give_something_hold_a_part() -> None:
+    """Bucket 0 is whole on node 2, which has nothing of bucket 1 but the manifest; node 3 has files of bucket 0."""
+    views = {
+        "node-1": view(replace(UNNAMED, unnamed_buckets=(0, 1))),
+        "node-2": view(table_report(ORDERS, {0: "complete", 1: None})),
+        "node-3": view(UNNAMED),
+    }
+    _, found = held(views, tables=(ORDERS,))
+    assert found == {"node-1": {1: "partial"}, "node-2": {0: "complete", 1: "partial"}}
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "found"),
+    [
+        pytest.param(None, {"node-1": {0: "partial"}, "node-2": {0: "partial"}}, id="long after the commit"),
+        pytest.param({ORDERS.identity.uid: frozenset({"node-3"})}, {}, id="node 3 has not reported on it"),
+    ],
+)
+def test_files_that_cannot_be_named_wait_for_reports_on_the_commit(
+    doubtful: dict[str, frozenset[str]] | None, found: Held
+) -> None:
+    """A node that has not reported yet may have the bucket whole."""
+    views = {"node-1": view(UNNAMED), "node-2": view(table_report(ORDERS, {0: None}))}
+    sizes = {("shop", ORDERS.directory, MANIFEST): {0: 50}}
+    observation = Observation(NOW, tables=(ORDERS,), agent_views=views, bucket_bytes=sizes)
+    files = tuple(one.files for one in assemble(observation).tables.values())
+    assert holdings(GroupFiles(files, 1, (("node-2", "node-3"),), doubtful)).held == found
 
 
 @pytest.mark.parametrize("claim", [{"files": 0}, {"bytes": 10**18, "files": 10**12}], ids=["none", "too many"])
@@ -110,11 +140,11 @@ def test_manifest_without_files_wants_nothing() -> None:
 
 
 def test_buckets_that_the_group_does_not_have_count_for_nothing() -> None:
-    """A manifest may have more of them than the group's map."""
-    sizes = {("shop", ORDERS.directory, MANIFEST): {0: 50, 7: 50}}
-    views = {"node-1": view(table_report(ORDERS, {0: "complete", 7: "complete"}))}
+    """A manifest may have more of them than the group's map. Nor do those of which it has no file."""
+    sizes = {("shop", ORDERS.directory, MANIFEST): {0: 1, 1: 0, 2: 50}}
+    views = {"node-1": view(table_report(ORDERS, {0: "complete", 1: "complete", 2: "complete"}))}
     found = holdings_of(Observation(NOW, tables=(ORDERS,), agent_views=views, bucket_bytes=sizes))
-    assert (found.bucket_bytes, found.held) == ((50, 0), {"node-1": {0: "complete"}})
+    assert (found.bucket_bytes, found.held) == ((1, 0), {"node-1": {0: "complete"}})
 
 
 OLDER = TableSnapshot(id=0, manifest=f"sha256:{'b' * 64}", committed_at="2026-11-20T00:00:00Z")
@@ -125,6 +155,8 @@ RETAINING = replace(ORDERS, status=ORDERS.status.model_copy(update={"history": (
     ("rows", "node_1", "state"),
     [
         pytest.param((("node-1",),), {}, "partial", id="outside of the map, and another node has them"),
+        pytest.param((), {}, "partial", id="outside of a map that has no such bucket"),
+        pytest.param((("node-1",),), {"corrupt": True}, "corrupt", id="outside of the map, and damaged"),
         pytest.param((("node-1", "node-2"),), {}, "complete", id="in the map"),
         pytest.param(None, {}, "complete", id="where no map is to change"),
         pytest.param((("node-1",),), {"lacking": True}, "complete", id="no one has them"),
@@ -138,7 +170,8 @@ def test_what_is_to_succeed_a_replica_has_retained_files_too(
     lacking = replace(table_report(RETAINING, {0: "complete"}), retained_missing=(0,))
     shown = lacking if node_1.get("lacking") else replace(lacking, retained_missing=())
     views = {"node-1": view(shown, silent_since=NOW - seconds(1) if node_1.get("silent") else None)}
-    views["node-2"] = view(lacking)
+    damaged = table_report(RETAINING, {0: "corrupt"}).buckets
+    views["node-2"] = view(replace(lacking, buckets=damaged) if node_1.get("corrupt") else lacking)
     sizes = {("shop", RETAINING.directory, MANIFEST): {0: 50}}
     observation = Observation(NOW, tables=(RETAINING,), agent_views=views, bucket_bytes=sizes)
     found = holdings_of(observation, 1, rows).held
@@ -197,6 +230,7 @@ def test_it_does_not_decide_stability() -> None:
         pytest.param((EMPTIED, EMPTIED), {"rows": None}, id="no map"),
         pytest.param((EMPTIED, EMPTIED), {"tables": (ORDERS,)}, id="nothing is retained"),
         pytest.param((replace(EMPTIED, retained_only=(-1, 2)),) * 2, {}, id="no such buckets"),
+        pytest.param((replace(EMPTIED, manifest="c" * 64),) * 2, {}, id="the reports are on another snapshot"),
     ],
 )
 def test_it_counts_only_while_it_is_there_to_be_kept(shown: tuple[TableReport, ...], options: dict[str, Any]) -> None:
@@ -242,6 +276,9 @@ def test_a_report_without_the_manifest_proves_nothing_whole() -> None:
 def test_an_agent_that_names_a_bucket_has_something_to_say(named: dict[str, tuple[int, ...]]) -> None:
     """Also without a manifest and without files of the present snapshot."""
     bare = replace(table_report(ORDERS, {}), manifest_present=False)
-    assert TableReports.of((("node-1", bare),)).holding == ()
+    never_loaded = replace(bare, manifest=None, manifest_present=True)
+    for nothing in (bare, never_loaded):
+        shown = (("node-1", nothing),)
+        assert TableReports.of(shown) == (shown, (), frozenset())
     found = (("node-1", replace(bare, **named)),)  # type: ignore[arg-type]
     assert TableReports.of(found).holding == found
