@@ -150,9 +150,10 @@ def _garbage(cluster: ClusterView) -> dict[TableKey, list[tuple[str, str]]]:
     found: dict[TableKey, list[tuple[str, str]]] = {}
     for node, agent in cluster.observation.agent_views.items():
         url = cluster.observation.agent_urls.get(node)
-        for key, held in agent.tables.items() if url else ():
-            is_named = held.surplus_bytes > 0 and held.manifest_present and key in cluster.by_folder
-            if url and is_named and node not in cluster.disks_missing:
+        if url is None or node in cluster.disks_missing:
+            continue
+        for key, held in agent.tables.items():
+            if held.surplus_bytes > 0 and held.manifest_present and key in cluster.by_folder:
                 found.setdefault(key, []).append((node, url))
     return found
 

@@ -277,7 +277,7 @@ def _without(view: AgentView, gone: Collection[Files]) -> AgentView:
         found = tables.get(key)
         if found is not None and bucket is None:
             del tables[key]
-        elif found is not None and (bucket in found.buckets or bucket in found.unnamed_buckets):
+        elif found is not None:
             left = {number: held for number, held in found.buckets.items() if number != bucket}
             unnamed = tuple(number for number in found.unnamed_buckets if number != bucket)
             tables[key] = replace(found, buckets=left, unnamed_buckets=unnamed)

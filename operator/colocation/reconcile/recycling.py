@@ -211,11 +211,11 @@ def _bytes(view: AgentView) -> int:
 def _unknown_folders(cluster: ClusterView, records: dict[str, RecycledTable]) -> Iterator[RecycleTable]:
     observation = cluster.observation
     for node, url, view, report in observation.answering:
+        if node in cluster.disks_missing:
+            continue
         for path in report.unknown_directories:
             namespace, _, directory = path.partition("/")
             record, key = records.get(path), (namespace, directory)
-            if node in cluster.disks_missing:
-                continue
             proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
             if proof and key not in view.asked and key not in cluster.by_folder and not _returns(cluster, record):
                 keep_seconds = _keep_seconds(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS

@@ -8,11 +8,14 @@ import pytest
 
 from colocation.model.agent import BucketReport, TableReport
 from colocation.reconcile.actions import CollectGarbage
+from colocation.reconcile.deletion import is_whole
+from colocation.state.assemble import assemble
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
 
 from ..state.objects import MANIFEST, NOW, bucket, seconds
 from .scenes import (
+    BUCKET_BYTES,
     NODES,
     OWN,
     POLICY,
@@ -24,6 +27,7 @@ from .scenes import (
     observe,
     on_disk,
     settled_group,
+    settled_table,
 )
 from .test_deletions import ORDERS, recovering, surplus
 
@@ -50,25 +54,27 @@ def lying(table: ObservedTable = ORDERS, **reports: TableReport) -> Observation:
 def test_nothing_is_collected_of_a_table_that_is_being_brought_back() -> None:
     """What it is to have may never have been committed, or not be whole: the rest may be all that there is."""
     table, record = recovering(ORDERS)
+    table = replace(table, identity=replace(table.identity, created_at=NOW - 2 * GRACE))
     group = settled_group((), (record,))
     views = {name: agent_view(group, (table,), [surplus(table, name)]) for name in NODES}
     assert collecting(observe(group, (table,), views)) == []
 
 
 @pytest.mark.parametrize(
-    ("recovers", "created_at", "nodes"),
+    ("made", "created_at", "nodes"),
     [
-        pytest.param(None, NOW, NODES, id="never dropped"),
-        pytest.param("88888888-old", NOW - GRACE + seconds(1), (), id="somebody may still compare its rows"),
-        pytest.param("88888888-old", NOW - GRACE, NODES, id="brought back long ago"),
+        pytest.param({}, NOW, NODES, id="never dropped"),
+        pytest.param({"recovers": "88888888-old"}, NOW - GRACE + seconds(1), (), id="somebody may compare its rows"),
+        pytest.param({"adopts": "88888888"}, NOW - GRACE + seconds(1), (), id="its objects were lost"),
+        pytest.param({"recovers": "88888888-old"}, NOW - GRACE, NODES, id="brought back long ago"),
     ],
 )
 def test_a_table_that_was_brought_back_keeps_its_other_snapshots_for_the_grace(
-    recovers: str | None, created_at: datetime, nodes: tuple[str, ...]
+    made: dict[str, str], created_at: datetime, nodes: tuple[str, ...]
 ) -> None:
     """Adoption may have taken a snapshot that was never committed."""
     identity = replace(ORDERS.identity, created_at=created_at)
-    assert tuple(collecting(lying(replace(ORDERS, identity=identity, recovers=recovers)))) == nodes
+    assert tuple(collecting(lying(replace(ORDERS, identity=identity, **made)))) == nodes  # type: ignore[arg-type]
 
 
 def held(**buckets: BucketReport) -> TableReport:
@@ -76,7 +82,10 @@ def held(**buckets: BucketReport) -> TableReport:
     return replace(surplus(ORDERS, "node-1"), buckets={int(name[1:]): one for name, one in buckets.items()})
 
 
+ALL = ("node_1", "node_2", "node_3")
 LOST = held(b0=NONE, b1=NONE)
+OLD = BucketReport(None, files_wanted=0, files_held=1, bytes_wanted=0, bytes_held=10)
+"""Files of a retained snapshot, of a bucket of which the present one has none."""
 NO_MANIFEST = replace(held_by("node-1", ORDERS), manifest_present=False, buckets={}, surplus_bytes=10)
 
 
@@ -85,12 +94,16 @@ NO_MANIFEST = replace(held_by("node-1", ORDERS), manifest_present=False, buckets
     [
         pytest.param({"node_1": LOST, "node_2": NO_MANIFEST, "node_3": NO_MANIFEST}, (), id="etcd was restored"),
         pytest.param({"node_1": held(), "node_2": NO_MANIFEST, "node_3": NO_MANIFEST}, (), id="it has none of them"),
-        pytest.param(dict.fromkeys(("node_1", "node_2", "node_3"), held(b0=WHOLE, b1=FIRST_HALF)), (), id="in part"),
+        pytest.param(dict.fromkeys(ALL, held(b0=WHOLE, b1=FIRST_HALF)), (), id="in part"),
         pytest.param(
             {"node_1": held(b0=WHOLE), "node_2": held(b1=FIRST_HALF), "node_3": held(b1=SECOND_HALF)}, NODES,
             id="the nodes have it together",
         ),
         pytest.param({"node_1": held(b0=WHOLE, b1=WHOLE), "node_2": LOST, "node_3": LOST}, NODES, id="one has it all"),
+        pytest.param(dict.fromkeys(ALL, held(b0=WHOLE, b1=SECOND_HALF)), (), id="the first file is nowhere"),
+        pytest.param({"node_1": replace(held(b0=WHOLE, b1=WHOLE), manifest="b" * 64), "node_2": LOST, "node_3": LOST},
+                     (), id="one has all of an older snapshot"),
+        pytest.param(dict.fromkeys(ALL, held(b0=WHOLE, b1=WHOLE, b2=OLD)), NODES, id="a bucket has old files only"),
     ],
 )  # fmt: skip
 def test_nothing_is_collected_of_a_table_that_is_nowhere_whole(
@@ -98,6 +111,58 @@ def test_nothing_is_collected_of_a_table_that_is_nowhere_whole(
 ) -> None:
     """After a restore of etcd, what no live manifest names may be the only whole copy."""
     assert tuple(collecting(lying(**reports))) == nodes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bucket_1", "nodes"),
+    [
+        pytest.param({**BUCKET_BYTES, 2: 1}, WHOLE, (), id="no node reports a bucket that has files"),
+        pytest.param({**BUCKET_BYTES, 2: 0}, WHOLE, NODES, id="no node reports a bucket that has none"),
+        pytest.param(None, WHOLE, NODES, id="sizes are not known"),
+        pytest.param(None, SECOND_HALF, (), id="sizes are not known, and a file is nowhere"),
+    ],
+)
+def test_a_table_is_whole_by_its_manifest_and_by_reports(
+    sizes: dict[int, int] | None, bucket_1: BucketReport, nodes: tuple[str, ...]
+) -> None:
+    """Of all buckets of which either names files."""
+    known = {("shop", ORDERS.directory, MANIFEST): sizes} if sizes else {}
+    observation = lying(**dict.fromkeys(ALL, held(b0=WHOLE, b1=bucket_1)))
+    assert tuple(collecting(replace(observation, bucket_bytes=known))) == nodes
+
+
+def test_a_snapshot_of_which_no_agent_has_the_manifest_is_not_whole() -> None:
+    """Also when nothing is known that it lacks."""
+    observation = replace(lying(node_1=NO_MANIFEST, node_2=NO_MANIFEST, node_3=NO_MANIFEST), bucket_bytes={})
+    [view] = assemble(observation).tables.values()
+    assert not is_whole(view.files, frozenset())
+
+
+def test_each_table_is_judged_by_itself() -> None:
+    """Here one that is nowhere whole, and one that is; what is left of a table that is gone is not collected."""
+    lines, gone = settled_table("lines"), settled_table("gone")
+    known = (ORDERS, lines, gone)
+    group = settled_group((ORDERS, lines))
+    shown = [LOST, surplus(lines, "node-2"), surplus(gone, "node-2")]
+    views = {"node-1": agent_view(group, known, shown), "node-2": agent_view(group, known, shown[::-1])}
+    views = {name: replace(one, tables=dict(sorted(one.tables.items(), reverse=True))) for name, one in views.items()}
+    whole = [replace(surplus(lines, "node-2"), buckets={0: WHOLE, 1: WHOLE})]
+    views["node-3"] = agent_view(group, (ORDERS, lines), whole)
+    found = actions_of(decided(observe(group, (ORDERS, lines), views)), CollectGarbage)
+    assert {(one.node, one.directory) for one in found} == {(name, lines.directory) for name in NODES}
+
+
+def test_an_agent_that_was_not_asked_about_a_table_collects_nothing_of_it() -> None:
+    """It could not know which files are wanted."""
+    observation = lying()
+    views = {name: replace(one, asked={}) for name, one in observation.agent_views.items()}
+    assert collecting(replace(observation, agent_views=views)) == []
+
+
+def test_one_byte_of_garbage_is_collected() -> None:
+    """And no order is given where there is none."""
+    observation = lying(node_1=replace(held_by("node-1", ORDERS), surplus_bytes=1), node_2=held_by("node-2", ORDERS))
+    assert collecting(observation) == ["node-1", "node-3"]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ import pytest
 from colocation.model.agent import DeletionProof, TableReport
 from colocation.model.group import Balancing, BucketSequence, RecycledTable
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
-from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable, TableDrop
+from colocation.reconcile.actions import CollectGarbage, DeleteGroup, DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.decide import decide
+from colocation.reconcile.deletion import stray_clones
 from colocation.reconcile.evidence import Evidence
 from colocation.state.objects import ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
 
-from ..state.objects import GROUP_UID, MANIFEST, NOW, bucket, clone_job, seconds, table_report
+from ..state.objects import GROUP_UID, MANIFEST, NOW, agent, bucket, clone_job, node, seconds, table_report
 from .scenes import (
     MAP_VERSION,
     NODES,
@@ -81,7 +82,10 @@ def test_nothing_is_deleted_of_a_table_without_known_manifests(table: ObservedTa
     group = settled_group((table, LINES))
     extra = dict.fromkeys((0, 1), "complete")
     views = {
-        name: agent_view(group, (table, LINES), [surplus(table, name), table_report(LINES, extra)]) for name in NODES
+        name: agent_view(
+            group, (table, LINES), [surplus(table, name, table.reference.manifest), table_report(LINES, extra)]
+        )
+        for name in NODES
     }
     decision = decided(observe(group, (table, LINES), views))
     drops = actions_of(decision, DropBucket)
@@ -149,7 +153,22 @@ def test_silent_agent_is_ordered_nothing(silent: tuple[str, ...]) -> None:
     assert actions_of(heard, DropBucket) and actions_of(heard, CollectGarbage)
     views |= {name: replace(views[name], silent_since=NOW - seconds(1)) for name in silent}
     decision = decided(replace(observation, agent_views=views))
+    assert decision.errors == {}
     assert not [one for kind in (DropBucket, CollectGarbage, RecycleTable) for one in actions_of(decision, kind)]
+
+
+@pytest.mark.parametrize("address", [None, "10.0.0.1"])
+def test_agent_without_an_address_is_ordered_nothing(address: str | None) -> None:
+    """Its pod is just made; of several nodes with surplus replicas the others go on."""
+    observation, names = surplus_replica(), (*NODES, "node-4")
+    surplus = observation.agent_views["node-3"]
+    tables = {key: replace(one, surplus_bytes=10) for key, one in surplus.tables.items()}
+    views = {**observation.agent_views, **dict.fromkeys(("node-3", "node-4"), replace(surplus, tables=tables))}
+    agents = tuple(agent(name, address if name == "node-3" else "10.0.0.1") for name in names)
+    decision = decided(replace(observation, agent_views=views, agents=agents, nodes=tuple(map(node, names))))
+    assert decision.errors == {}
+    for kind in (DropBucket, CollectGarbage):
+        assert {one.node for one in actions_of(decision, kind)} == {"node-4"} | ({"node-3"} if address else set())
 
 
 def test_operator_that_has_just_begun_drops_nothing() -> None:
@@ -245,12 +264,85 @@ def test_what_only_retained_snapshots_name_is_dropped_there_too() -> None:
         pytest.param({"buckets": {0: bucket("complete"), 1: bucket("partial")}}, {0}, id="one is not whole"),
         pytest.param({"retained_missing": (0,)}, {1}, id="a retained snapshot's files may be there only"),
         pytest.param({"retained_present": False}, set(), id="a retained manifest is missing"),
+        pytest.param({"manifest_present": False}, set(), id="the manifest is missing"),
     ],
 )
 def test_it_stays_while_it_may_be_needed(of_node_2: dict[str, object], buckets: set[int]) -> None:
     """Files that the map's nodes lack may be among it."""
     found = actions_of(decided(left_behind(**of_node_2)), DropBucket)
     assert {drop.bucket for drop in found if drop.node == "node-3"} == buckets
+
+
+@pytest.mark.parametrize(
+    ("shown", "goes"),
+    [
+        pytest.param({"surplus_bytes": 1}, True, id="files that it cannot name"),
+        pytest.param({"surplus_bytes": 0}, False, id="nothing any more"),
+        pytest.param({"manifest_present": True}, False, id="the manifest: it tells garbage by itself"),
+    ],
+)
+def test_only_what_cannot_be_collected_is_dropped(shown: dict[str, object], goes: bool) -> None:
+    """A drop that finds nothing would be ordered again with every pass."""
+    observation = left_behind()
+    view = observation.agent_views["node-3"]
+    tables = {key: replace(one, **shown) for key, one in view.tables.items()}  # type: ignore[arg-type]
+    views = {**observation.agent_views, "node-3": replace(view, tables=tables)}
+    assert bool(actions_of(decided(replace(observation, agent_views=views)), DropBucket)) is goes
+
+
+@pytest.mark.parametrize("node_2", [{}, {"manifest_present": False}, None], ids=["has it", "lacks it", "no report"])
+def test_what_is_left_of_a_table_without_rows_goes_once_the_map_has_its_manifest(
+    node_2: dict[str, bool] | None,
+) -> None:
+    """No node has to hold any file of it then."""
+    observation = left_behind()
+    view = observation.agent_views["node-2"]
+    tables = {key: replace(one, buckets={}, **node_2) for key, one in view.tables.items() if node_2 is not None}
+    views = {**observation.agent_views, "node-2": replace(view, tables=tables)}
+    sizes = {("shop", ORDERS.directory, MANIFEST): dict[int, int]()}
+    decision = decided(replace(observation, agent_views=views, bucket_bytes=sizes))
+    assert decision.errors == {}
+    assert [one.bucket for one in actions_of(decision, DropBucket)] == ([0, 1] if node_2 == {} else [])
+
+
+def two_left_behind(first: ObservedTable) -> Observation:
+    """Node 3 has files of two tables that it cannot name."""
+    tables = (first, LINES)
+    group = unbalanced(settled_group(tables, rows=TWO_NODES))
+    whole = {number: bucket("complete") for number in range(2)}
+    shown = {name: [replace(held_by(name, one), buckets=whole) for one in tables] for name in ("node-1", "node-2")}
+    shown["node-3"] = [replace(LEFT, directory=one.directory) for one in tables]
+    return observe(group, tables, {name: agent_view(group, tables, shown[name]) for name in NODES})
+
+
+@pytest.mark.parametrize("case", ["goes", "leaves", "was brought back", "its agent is silent"])
+def test_a_table_that_has_to_stay_holds_up_no_other(case: str) -> None:
+    """Each is judged by itself."""
+    observation = two_left_behind(replace(ORDERS, recovers="88888888-old") if case == "was brought back" else ORDERS)
+    [group] = observation.groups
+    first, *others = group.status.members
+    members = (first.model_copy(update={"leaving": case == "leaves"}), *others)
+    group = replace(group, status=group.status.model_copy(update={"members": members}))
+    views = dict(observation.agent_views)
+    if case == "its agent is silent":
+        views["node-3"] = replace(views["node-3"], silent_since=NOW - seconds(1))
+    decision = decided(replace(observation, groups=(group,), agent_views=views))
+    found = {table.directory for drop in actions_of(decision, DropBucket) for table in drop.tables}
+    assert all(drop.tables for drop in actions_of(decision, DropBucket))
+    goes = {"goes": {ORDERS.directory, LINES.directory}, "its agent is silent": set()}
+    assert found == goes.get(case, {LINES.directory})
+    assert decision.errors == {}
+
+
+@pytest.mark.parametrize("has_group", [True, False], ids=["its group has no map", "no group places it"])
+def test_nothing_goes_of_a_table_without_a_place(has_group: bool) -> None:
+    """Which nodes are to hold it is not known."""
+    observation = left_behind()
+    [group] = observation.groups
+    nothing = {"backends_per_bucket_seq": None, "map_version": None}
+    unplaced = replace(group, status=group.status.model_copy(update=nothing))
+    decision = decided(replace(observation, groups=(unplaced,) if has_group else ()))
+    assert (actions_of(decision, DropBucket), decision.errors) == ([], {})
 
 
 def with_an_empty_bucket() -> Observation:
@@ -345,6 +437,16 @@ def test_what_leaves_the_group_is_not_dropped_with_the_rest(others: tuple[str, .
     assert named == {settled_table(name).directory for name in others}
 
 
+def test_an_order_names_only_tables_of_which_the_node_has_something() -> None:
+    """One table leaves, one is there, and of one there is nothing."""
+    observation = leaving_with_a_surplus(("lines", "more"))
+    view = observation.agent_views["node-2"]
+    tables = {key: one for key, one in view.tables.items() if "more" not in key[1]}
+    views = {**observation.agent_views, "node-2": replace(view, tables=tables)}
+    found = actions_of(decided(replace(observation, agent_views=views)), DropBucket)
+    assert [[table.directory for table in drop.tables] for drop in found] == [[LINES.directory]]
+
+
 def test_no_order_goes_where_only_what_leaves_the_group_is() -> None:
     """It would change nothing, and be given again with every pass."""
     assert actions_of(decided(leaving_with_a_surplus(("lines",), None)), DropBucket) == []
@@ -360,3 +462,45 @@ def test_a_replica_next_to_the_map_without_any_file_is_dropped_too() -> None:
     views["node-2"] = agent_view(group, tables, [damaged])
     found = actions_of(decided(observe(group, tables, views)), DropBucket)
     assert {(drop.node, drop.bucket) for drop in found} == {("node-2", 0)}
+
+
+@pytest.mark.parametrize(
+    ("job", "is_removed"),
+    [
+        pytest.param({}, False, id="of a group that is there"),
+        pytest.param({"group": "gone"}, True, id="of a group that is gone"),
+        pytest.param({"bucket": 1}, True, id="its name is not that of what it copies"),
+    ],
+)
+@pytest.mark.parametrize("deleting", [False, True])
+def test_clone_jobs_of_no_group_are_removed(job: dict[str, object], is_removed: bool, deleting: bool) -> None:
+    """Once."""
+    found = replace(clone_job(), **job)  # type: ignore[arg-type]
+    found = replace(found, identity=replace(found.identity, deleting=deleting))
+    assert [one.job for one in stray_clones(Observation(NOW, groups=(settled_group(()),), clone_jobs=(found,)))] == (
+        [found.identity] if is_removed and not deleting else []
+    )
+
+
+DUE, LATER = "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"
+
+
+@pytest.mark.parametrize(
+    ("delete_after", "fields", "goes"),
+    [
+        pytest.param(DUE, {}, True, id="its time has come"),
+        pytest.param(LATER, {}, False, id="later"),
+        pytest.param(None, {}, False, id="no time is set"),
+        pytest.param(DUE, {"tables": (ORDERS,)}, False, id="it has a table again"),
+        pytest.param(DUE, {"etcd_restored": True}, False, id="etcd was restored"),
+    ],
+)
+def test_a_group_goes_with_its_last_table(delete_after: str | None, fields: dict[str, object], goes: bool) -> None:
+    """When its status has named the time, and nothing has happened since."""
+    group = settled_group(())
+    assert group.spec is not None
+    spec = group.spec.model_copy(update={"deletion_policy": "WithLastTable"})
+    group = replace(group, spec=spec, status=group.status.model_copy(update={"delete_after": delete_after}))
+    views = {name: agent_view(group, (), ()) for name in NODES}
+    decision = decided(replace(observe(group, (), views), **fields))  # type: ignore[arg-type]
+    assert [one.group for one in actions_of(decision, DeleteGroup)] == [group.identity] * goes

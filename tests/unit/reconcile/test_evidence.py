@@ -6,7 +6,7 @@ import pytest
 
 from colocation.model.agent import CloneProgress, DeletionProof
 from colocation.model.group import ColocationGroupStatus, GroupMember
-from colocation.reconcile.actions import DropBucket, RecycleTable, TableDrop
+from colocation.reconcile.actions import DropBucket, RecycleTable, RestoreTable, TableDrop
 from colocation.reconcile.evidence import READERS_LEARN_SECONDS, Evidence
 from colocation.state.agent_view import AgentView
 from colocation.state.observation import Observation
@@ -36,6 +36,7 @@ def asked_at(moment_seconds: float, silent: bool = False) -> AgentView:
         pytest.param(SEEN, asked_at(1), asked_at(-1), False, id="one was asked before"),
         pytest.param(SEEN, asked_at(1), asked_at(1, silent=True), False, id="one is silent now"),
         pytest.param(SEEN, asked_at(1), AgentView(), False, id="one never answered"),
+        pytest.param(SEEN, asked_at(1), None, False, id="one was never asked"),
         pytest.param(Evidence(), asked_at(1), asked_at(1), False, id="an operator that has just started"),
         pytest.param(NEWER_MAP, asked_at(1), asked_at(1), False, id="the map is newer"),
         pytest.param(
@@ -48,10 +49,10 @@ def asked_at(moment_seconds: float, silent: bool = False) -> AgentView:
     ],
 )
 def test_replica_is_dropped_only_on_new_evidence(
-    evidence: Evidence, first: AgentView, second: AgentView, allowed: bool
+    evidence: Evidence, first: AgentView, second: AgentView | None, allowed: bool
 ) -> None:
     """A report from before the map may tell of a replica that another drop took away since."""
-    seen = Observation(NOW, agent_views={"node-1": first, "node-2": second})
+    seen = Observation(NOW, agent_views={"node-1": first} | ({"node-2": second} if second else {}))
     assert evidence.allows_drop(GROUP, (), 0, seen) is allowed
 
 
@@ -67,10 +68,10 @@ def test_buckets_of_a_predecessor_need_no_report(evidence: Evidence, allowed: bo
 
 def test_replica_is_dropped_only_once_readers_know_the_nodes_of_its_successors() -> None:
     """A query asks the nodes that the group had when it was planned, and those that the kubelet has brought since. Here
-    bucket 0 moves to node 3, which the group has not had before, and bucket 1 between nodes that all readers know.
+    bucket 0 comes to node 3, which the group has not had before, and bucket 1 between nodes that all readers know.
     """
     before = replace(GROUP, status=MAP.model_copy(update={"backends_per_bucket_seq": (("node-1",), ("node-2",))}))
-    moved = (("node-3",), ("node-1",))
+    moved = (("node-1", "node-3"), ("node-1",))
     after = replace(GROUP, status=MAP.model_copy(update={"backends_per_bucket_seq": moved, "map_version": 4}))
     evidence = Evidence().after(Observation(LONG_AGO, groups=(before,)), ())
     evidence = evidence.after(Observation(NOW, groups=(after,)), ())
@@ -163,10 +164,18 @@ def test_what_was_ordered_away_counts_as_gone_until_the_order_is_void(what: str,
     found = trusted.agent_views["node-3"].tables.get(KEY)
     assert (set(found.buckets) if found else None) == LEFT[what]
     assert evidence.after(shown, ()).ordered == evidence.ordered
-    if what == "a folder":
-        report = trusted.agent_views["node-3"].report
-        assert report is not None
-        assert report.unknown_directories == ("shop/other-1",), "it is not ordered twice"
+    report = trusted.agent_views["node-3"].report
+    assert report is not None
+    left = ("shop/other-1",) if what == "a folder" else ("shop/other-1", "/".join(KEY))
+    assert report.unknown_directories == left, "it is not ordered twice"
+
+
+@pytest.mark.parametrize("what", ORDERED)
+@pytest.mark.parametrize("shown", [view(), AgentView()], ids=["reports nothing of it", "never answered"])
+def test_what_was_ordered_away_may_be_gone_already(what: str, shown: AgentView) -> None:
+    """Nothing is left to be taken off."""
+    seen = Observation(NOW, agent_views={"node-3": replace(shown, answered_at=NOW)})
+    assert Evidence().after(seen, (ORDERED[what],)).trusted(seen) == seen
 
 
 def test_files_that_cannot_be_named_count_as_gone_too() -> None:
@@ -186,13 +195,43 @@ def test_order_that_ended_needs_one_newer_report_only() -> None:
     assert set(evidence.trusted(still).agent_views["node-3"].tables[KEY].buckets) == {1}
     spoken = Observation(NOW + seconds(3), agent_views=holding(2))
     assert evidence.trusted(spoken) is spoken
+    assert Evidence().ended((action,), NOW) == Evidence(), "of an order that was not its own"
+
+
+def test_agents_are_doubted_until_the_last_order_to_them_has_ended() -> None:
+    """They are asked again then."""
+    first, second = ORDERED["a bucket"], ORDERED["a folder"]
+    until = NOW + seconds(31)
+    for orders in ((first, second), (second, first)):
+        evidence = Evidence().after(Observation(NOW - seconds(5)), orders[:1]).after(Observation(NOW), orders[1:])
+        assert evidence.doubtful == {"node-3": until}
+    assert evidence.ended((first,), NOW).ended((second,), NOW + seconds(1)).doubtful == {"node-3": NOW + seconds(1)}
 
 
 def test_orders_to_a_node_that_is_gone_are_forgotten_when_they_are_void() -> None:
     """No one is left who could say more; what is remembered does not grow."""
     evidence = Evidence().after(Observation(NOW), (ORDERED["a bucket"],))
     assert evidence.after(Observation(NOW + seconds(20)), ()).ordered == evidence.ordered
-    assert evidence.after(Observation(NOW + seconds(40)), ()).ordered == {}
+    assert evidence.after(Observation(NOW + seconds(31)), ()).ordered == {}
+
+
+RESTORE = RestoreTable("node-3", "https://3:8440", *KEY, "orders-99999999", 7)
+
+
+@pytest.mark.parametrize(
+    ("after_seconds", "other", "asked"),
+    [(119, False, False), (120, False, True), (0, True, True)],
+    ids=["a moment ago", "two minutes ago", "another one"],
+)
+def test_an_order_that_may_have_been_in_vain_is_given_now_and_then(
+    after_seconds: float, other: bool, asked: bool
+) -> None:
+    """And what is remembered of it does not grow."""
+    evidence = Evidence().after(Observation(NOW), (RESTORE, ORDERED["a bucket"]))
+    order = replace(RESTORE, node="node-4") if other else RESTORE
+    now = NOW + seconds(after_seconds)
+    assert list(evidence.not_asked_lately([order], now)) == [order] * asked
+    assert evidence.after(Observation(now), ()).restored == ({} if after_seconds == 120 else {RESTORE: NOW})
 
 
 def test_time_of_a_clock_that_is_ahead_counts_from_when_it_was_first_seen() -> None:
@@ -211,6 +250,29 @@ def test_time_of_a_clock_that_is_ahead_counts_from_when_it_was_first_seen() -> N
     assert evidence.after(over, ()).future_seen == {}, "what is remembered does not grow"
 
 
+def test_only_times_in_the_future_are_replaced() -> None:
+    """Each by when it was first seen itself; a node whose Ready condition has no time has none."""
+    hour, past = NOW + seconds(3600), NOW - seconds(60)
+    times = {"ahead": hour, "past": past, "none": None}
+    nodes = tuple(replace(node(name, ready=False), ready_changed_at=time) for name, time in times.items())
+    jobs = tuple(
+        replace(job, identity=replace(job.identity, uid=name))
+        for name, time in times.items()
+        for job in [clone_job("failed", 1, time)]
+    )
+    first = Observation(NOW, nodes=nodes, clone_jobs=jobs)
+    evidence = Evidence().after(first, ())
+    assert set(evidence.future_seen.values()) == {NOW} and len(evidence.future_seen) == 2
+    late = replace(node("late", ready=False), ready_changed_at=hour)
+    late_job = replace(jobs[0], identity=replace(jobs[0].identity, uid="late"))
+    second = Observation(NOW + seconds(60), nodes=(*nodes, late), clone_jobs=(*jobs, late_job))
+    trusted = evidence.after(second, ()).trusted(replace(second, now=NOW + seconds(70)))
+    assert [one.ready_changed_at for one in trusted.nodes] == [NOW, past, None, second.now]
+    assert [one.finished_at for one in trusted.clone_jobs] == [NOW, past, None, second.now]
+    alone = evidence.trusted(replace(second, nodes=nodes, clone_jobs=()))
+    assert [one.ready_changed_at for one in alone.nodes] == [NOW, past, None]
+
+
 def test_clone_has_not_advanced_since_its_bytes_were_first_seen() -> None:
     """By the operator's own clock, whatever the agent's reports."""
     reported = view(clones=(PROGRESS,))
@@ -220,5 +282,7 @@ def test_clone_has_not_advanced_since_its_bytes_were_first_seen() -> None:
     assert evidence.trusted(later).clone_jobs[0].advanced_at == NOW
     more = replace(later, agent_views={"node-3": view(clones=(PROGRESS.model_copy(update={"bytes_done": 8}),))})
     assert evidence.trusted(more).clone_jobs[0].advanced_at == later.now
+    looking = replace(later, agent_views={"node-3": view(clones=(PROGRESS.model_copy(update={"steps": 1}),))})
+    assert evidence.trusted(looking).clone_jobs[0].advanced_at == later.now, "it has looked at a file"
     pending = replace(later, clone_jobs=(clone_job("pending"),))
     assert evidence.trusted(pending).clone_jobs[0].advanced_at == later.now

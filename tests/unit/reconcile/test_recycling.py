@@ -9,7 +9,8 @@ from colocation.reconcile.actions import PostEvent, RecycleTable, WriteGroupStat
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import BRAKE_WINDOW, Evidence
 from colocation.reconcile.policy import Policy
-from colocation.reconcile.recycling import Brake
+from colocation.reconcile.recycling import Brake, Withheld
+from colocation.state.agent_view import AgentView
 from colocation.state.observation import Observation
 
 from ..state.objects import NOW, seconds
@@ -68,6 +69,7 @@ def test_folder_of_a_dropped_table_goes_at_once_with_a_proof() -> None:
     assert (action.node, action.directory, action.keep_seconds) == ("node-1", ORDERS.directory, 12 * 3600)
     assert action.proof == proof_of(ORDERS).model_copy(update={"group_uid": None, "map_version": 0})
     assert action.is_explained
+    assert action.size_bytes == 0, "its agent tells no bytes"
 
 
 def test_folder_that_is_taken_over_is_not_recycled() -> None:
@@ -80,7 +82,8 @@ def test_folder_that_no_one_knows_waits() -> None:
     """It goes once this operator has seen it without a table for long enough."""
     observation = lying(1)
     evidence = Evidence().after(replace(observation, now=NOW - LONG + seconds(1)), ())
-    assert not recycled(observation, evidence)
+    waiting = decide(observation, evidence, POLICY, False)
+    assert waiting.is_waiting and not actions_of(waiting, RecycleTable)
     found = recycled(replace(observation, now=NOW + seconds(1)), evidence)
     assert [one.node for one in found] == list(NODES)
     assert not any(one.is_explained for one in found)
@@ -191,11 +194,15 @@ GIB = 1 << 30
         pytest.param(Brake(3, 300, GIB, 2 * GIB), False, id="few bytes, in few folders"),
         pytest.param(Brake(3, 300, GIB, 2 * GIB - 1), True, id="few bytes, and most of what there is"),
         pytest.param(Brake(16, 300, 16, 100 * GIB), True, id="many folders with next to nothing in them"),
+        pytest.param(Brake(15, 300, 0, 0), False, id="5 % of the folders"),
+        pytest.param(Brake(15, 300, 6 * GIB, 100 * GIB), True, id="5 % of the folders, with more of the bytes"),
+        pytest.param(Brake(16, 300, 6 * GIB, 100 * GIB), True, id="too many folders, and too many bytes"),
     ],
 )
 def test_share_is_of_folders_and_of_bytes(brake: Brake, holds: bool) -> None:
     """Either is enough to withhold all; a number that somebody allows counts folders only."""
     assert brake.holds(POLICY) == holds
+    assert brake.holds_by_bytes == (holds and brake.folders <= 15), "the message tells what is too much"
     assert not brake.holds(replace(POLICY, max_unexplained_folders=brake.folders))
 
 
@@ -312,6 +319,8 @@ def dropped_lately(tables: int, left: int = 0, **record: object) -> Observation:
         pytest.param(dropped_lately(11, deleted_at="2026-11-21T11:50:00Z"), True, id="their groups are still there"),
         pytest.param(dropped_lately(11, deleted_at="2026-11-21T12:00:01Z"), True, id="by a clock that is ahead"),
         pytest.param(dropped_lately(11, purge_at="2026-11-21T12:14:00Z"), True, id="they are kept for moments only"),
+        pytest.param(dropped_lately(11, purge_at="2026-11-21T12:15:00Z"), False, id="they are kept for 20 minutes"),
+        pytest.param(dropped_lately(11, deleted_at="2026-11-21T12:00:00Z"), False, id="at this moment"),
         pytest.param(dropped_lately(11, recovery_uids=("99999999-new",)), True, id="they were adopted"),
     ],
 )
@@ -344,9 +353,9 @@ def test_of_many_dropped_tables_those_that_are_asked_back_go_at_once() -> None:
 def test_folders_on_a_disk_that_no_one_accepted_stay(disk: str, goes: bool, is_dropped: bool) -> None:
     """It may be another node's, put in by mistake; once somebody accepts it, they go as any other."""
     observation = dropped_lately(1, left=5) if is_dropped else lying(1, tables=5)
-    observation = on_disk(observation, "node-3", disk)
+    observation = on_disk(observation, "node-1", disk)
     found = {one.node for one in recycled(observation, seen(observation))}
-    assert found == ({*NODES} if goes else {"node-1", "node-2"})
+    assert found == ({*NODES} if goes else {"node-2", "node-3"})
 
 
 def test_folders_on_a_strange_disk_do_not_make_others_few() -> None:
@@ -359,3 +368,25 @@ def test_folders_on_a_strange_disk_do_not_make_others_few() -> None:
     found = on_disk(replace(observation, agent_views=views), "node-3", STRANGE)
     withheld = decide(found, seen(found), replace(POLICY, max_unexplained_folders=0), False).withheld
     assert withheld is not None and (withheld.brake.folders, withheld.brake.known) == (8, 16)
+    assert (withheld.allowed, withheld.by_bytes) == (0, False)
+    assert withheld.tables == tuple(sorted(withheld.tables))
+
+
+def test_an_agent_that_never_answered_makes_no_folder_few() -> None:
+    """Nothing is known of it."""
+    observation = weighing(lying(4), {"shop/lost0-00000000": 7})
+    views = {**observation.agent_views, "node-3": AgentView()}
+    heard = replace(observation, agent_views=views)
+    withheld = decide(heard, seen(heard), POLICY, False).withheld
+    assert withheld is not None
+    assert withheld.brake == Brake(folders=8, known=10, size_bytes=14, known_bytes=14 + 150)
+
+
+@pytest.mark.parametrize(("tables", "more"), [(5, ""), (6, ", …")])
+@pytest.mark.parametrize(("namespace", "place"), [("", ""), ("shop", " of namespace shop")])
+def test_what_is_withheld_is_listed_in_short(tables: int, more: str, namespace: str, place: str) -> None:
+    """In the order of names."""
+    names = tuple(f"shop/lost{number}-0" for number in range(tables))
+    message = Withheld(Brake(12, 24, 0, 0), 1, names, namespace=namespace).message
+    assert "12 of 24 table folders on the nodes belong to no table" in message
+    assert f"({tables} tables{place}: {', '.join(names[:5])}{more}); at most 1 go at once" in message

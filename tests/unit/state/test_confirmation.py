@@ -97,7 +97,7 @@ def test_what_another_table_lacks_is_not_confirmed(of_node_2: dict[int, str | No
 
 
 def test_a_bucket_without_files_before_the_commit_was_whole() -> None:
-    """What lies there is of retained snapshots, and nothing was missing."""
+    """What is there is of retained snapshots, and nothing was missing."""
     shown = table_report(ORDERS, {0: "complete", 1: None}, FORMER)
     old = replace(shown.buckets[1], files_wanted=0, files_held=1)
     shown = replace(shown, buckets={**shown.buckets, 1: old})
@@ -207,7 +207,7 @@ def test_no_manifest_is_missing_while_no_agent_answers() -> None:
 
 @pytest.mark.parametrize("is_spec_valid", [True, False])
 def test_a_status_that_cannot_be_read_is_a_fault(is_spec_valid: bool) -> None:
-    """Its message says what the group remembers, unless the table is refused for another reason."""
+    """Its message has what the group remembers, unless the table is refused for another reason."""
     spoilt = replace(ORDERS, status_error="status.history: not a list")
     spoilt = spoilt if is_spec_valid else replace(spoilt, spec=None, spec_error="spec.columns: not a list")
     [fault] = faults(replace(quiet_observation("orders"), tables=(spoilt,)))
