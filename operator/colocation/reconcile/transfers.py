@@ -144,7 +144,7 @@ def _transfer(view: TableView, target: GroupView, evidence: Evidence, seen: Obse
     origin, group = view.group, target.group
     assert origin is not None  # what arrives here is placed by another group until then
     rows: BucketSequence = group.status.backends_per_bucket_seq or ()
-    bucket_bytes, held, _ = holdings(GroupFiles((view.files,), max(len(rows), 1), ()))
+    bucket_bytes, held, _ = holdings(GroupFiles((view.files,), len(rows), ()))
     wanted = [(bucket, node) for bucket, row in enumerate(rows) if bucket_bytes[bucket] for node in row]
     missing = [
         (bucket, node) for bucket, node in wanted if node not in ready or held.get(node, {}).get(bucket) != "complete"
@@ -262,7 +262,7 @@ class TransferClones:
             sources=sources,
             max_bandwidth_mib_per_second=bandwidth.of_clone(balancing),
             max_node_bandwidth_mib_per_second=bandwidth.per_node_mib_per_second,
-            disk_id=self._nodes[node].disk_id if node in self._nodes else "",
+            disk_id=self._nodes[node].disk_id,
         )
         return StartClone(name, spec, None, failures, last.identity if last else None)
 
@@ -285,7 +285,7 @@ class TransferClones:
             for one in ranked
             if (url := urls.get(one.name))
         ]
-        turn = failures % len(sources) if sources else 0
+        turn = failures % max(1, len(sources))
         return tuple(sources[turn:] + sources[:turn])
 
 
@@ -294,7 +294,7 @@ def reserve(room: dict[str, float], wanted: Mapping[str, int], headroom_fraction
 
     ``room``: node -> bytes that may be written there.
     """
-    short = [node for node in sorted(wanted) if wanted[node] > room.get(node, 0)]
+    short = [node for node in sorted(wanted) if wanted[node] > max(0, room.get(node, 0))]
     if short:
         return _shortage(room, wanted, short, headroom_fraction)
     for node in wanted.keys() & room.keys():

@@ -27,3 +27,14 @@ def test_the_last_byte_of_room_is_taken() -> None:
     assert shortage.startswith("node b is to take 6 bytes and has room for 5")
     assert reserve(room, {"a": 10, "b": 5}, 0) is None
     assert room == {"a": 0, "b": 0}
+    assert reserve(room, {"a": 0, "c": 0}, 0) is None, "nothing is wanted, also of a node that is not known"
+
+
+@pytest.mark.parametrize(("headroom", "words"), [(0.1, " (10 % of a disk stays free)"), (0, "")])
+def test_a_user_reads_which_disks_are_short(headroom: float, words: str) -> None:
+    """Of a disk that is fuller than it should be, none is left."""
+    room = {"b": 5.9, "a": -3.5, "d": 100.0}
+    assert reserve(room, {"b": 6, "c": 1, "a": 1, "d": 1}, headroom) == (
+        "node a is to take 1 bytes and has room for 0, node b is to take 6 bytes and has room for 5, "
+        f"node c is to take 1 bytes and has room for 0{words}; add nodes or disks, or take the change back"
+    )

@@ -7,19 +7,37 @@ from typing import Any
 import pytest
 
 from colocation.manifests.clone_job import clone_job_name
+from colocation.model.agent import CloneProgress, DiskReport
+from colocation.model.clone import RESERVED_FOR_REPAIRS, CloneBandwidth
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.snapshot import Limits
+from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import PostEvent, RemoveClone, StartClone, WriteTableStatus
 from colocation.reconcile.decide import decide
 from colocation.reconcile.evidence import Evidence
+from colocation.reconcile.scopes import Containment
+from colocation.reconcile.transfers import Transfer, transfers_of
+from colocation.state.assemble import assemble
 from colocation.state.clone_jobs import transfer_name
 from colocation.state.objects import ObservedCloneJob
 from colocation.state.observation import Observation
 from colocation.state.placement import member_of
 
-from ..state.objects import NOW, clone_job, group, node, seconds, table_report
+from ..state.objects import NOW, agent, clone_job, group, node, seconds, table_report
 from ..state.test_membership import placed
-from .scenes import MAP, MAP_VERSION, NODES, POLICY, SETTLED, actions_of, agent_view, decided, held_by, observe
+from .scenes import (
+    MAP,
+    MAP_VERSION,
+    NODES,
+    OWN,
+    POLICY,
+    SETTLED,
+    actions_of,
+    agent_view,
+    decided,
+    held_by,
+    observe,
+)
 
 ORDERS = placed("orders", "sales", "stock")
 STATUS = {"stable": True, "backends_per_bucket_seq": MAP, "map_version": MAP_VERSION}
@@ -80,21 +98,262 @@ def test_a_table_does_not_arrive_on_reports_from_before_the_promise() -> None:
 def test_a_table_does_not_arrive_in_a_group_without_a_map() -> None:
     """No node is named for any of its replicas, so none is missing."""
     unplaced = replace(STOCK, status=ColocationGroupStatus())
-    written = actions_of(decided(replace(observed(), groups=(SALES, unplaced))), WriteTableStatus)
-    assert "stock" not in [one.status.get("group") for one in written]
+    decision = decided(replace(observed(), groups=(SALES, unplaced)))
+    assert "stock" not in [one.status.get("group") for one in actions_of(decision, WriteTableStatus)]
+    assert decision.errors == {}
 
 
-@pytest.mark.parametrize(("seconds_ago", "starts"), [(5, False), (3600, True)])
+@pytest.mark.parametrize(
+    ("orders", "lines", "arrives"),
+    [(True, False, True), (True, True, True), (False, False, False), (False, True, False)],
+)
+def test_a_table_arrives_once_the_old_group_promises_to_delete_nothing_of_it(
+    orders: bool, lines: bool, arrives: bool
+) -> None:
+    """Of this very table: by its status, whether another one leaves or not."""
+    other = placed("lines", "sales", "sales")
+    members = (member_of(ORDERS, leaving=orders), member_of(other, leaving=lines))
+    sales = replace(SALES, status=SALES.status.model_copy(update={"members": members}))
+    written = actions_of(decided(replace(observed(), groups=(sales, STOCK))), WriteTableStatus)
+    assert ("stock" in [one.status.get("group") for one in written]) is arrives
+
+
+def test_a_bucket_without_files_is_not_waited_for() -> None:
+    """Node 3 is to have that one only."""
+    seen = observed(without="node-3")
+    [key] = seen.bucket_bytes
+    written = actions_of(decided(replace(seen, bucket_bytes={key: {0: 50}})), WriteTableStatus)
+    assert [one.status["group"] for one in written] == ["stock"]
+
+
+@pytest.mark.parametrize(("bucket", "lacking"), [(0, "node-1"), (1, "node-2")])
+def test_a_table_arrives_with_its_retained_snapshots(bucket: int, lacking: str) -> None:
+    """A node of the new group's map lacks files of them, which another one has: the old replicas go afterwards."""
+    older = TableSnapshot(id=0, manifest=f"sha256:{'b' * 64}", committed_at="2026-11-20T00:00:00Z")
+    orders = replace(ORDERS, status=ORDERS.status.model_copy(update={"history": (older,)}))
+    seen = replace(observed(), tables=(orders,))
+    whole = {name: held_by(name, orders) for name in NODES}
+    some = {**whole, lacking: replace(whole[lacking], retained_missing=(bucket,))}
+    for shown, arrives in ((whole, True), (some, False)):
+        views = {name: agent_view(SALES, (orders,), [one]) for name, one in shown.items()}
+        decision = decided(replace(seen, agent_views=views))
+        assert ("stock" in [one.status.get("group") for one in actions_of(decision, WriteTableStatus)]) is arrives
+        assert decision.errors == {}
+
+
+def moving(observation: Observation) -> Transfer:
+    """What is found of the only table that moves."""
+    found, evidence = decided(observation), Evidence().after(replace(observation, now=SETTLED), ())
+    [transfer] = transfers_of(assemble(observation), found.snapshot, found.plan, evidence, Containment())
+    return transfer
+
+
+SPARE = replace(moving(observed(without="node-3")), shortage=None)
+TO_STOCK = "from group sales, which places it until then, to group stock"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "is_stalled", "message"),
+    [
+        pytest.param({}, "Moving", False, f"{TO_STOCK}: 3 of 4 replicas", id="on its way"),
+        pytest.param({"shortage": "no room"}, "InsufficientSpace", True, f"{TO_STOCK}: 3 of 4 replicas; no room",
+                     id="no room"),
+        pytest.param({"failing": "boom"}, "TargetFailing", True, f"{TO_STOCK}: 3 of 4 replicas; boom", id="failing"),
+        pytest.param({"shortage": "no room", "failing": "boom"}, "InsufficientSpace", True,
+                     f"{TO_STOCK}: 3 of 4 replicas; no room; boom", id="both"),
+        pytest.param({"target": replace(STOCK, status=ColocationGroupStatus())}, "Moving", False,
+                     f"{TO_STOCK}, which has no map yet", id="nowhere to go"),
+    ],
+)  # fmt: skip
+def test_a_user_reads_how_far_a_table_is(
+    changes: dict[str, Any], reason: str, is_stalled: bool, message: str
+) -> None:
+    """And what is in its way."""
+    found = replace(SPARE, **changes)
+    assert (found.reason, found.is_stalled, found.message) == (reason, is_stalled, message)
+
+
+@pytest.mark.parametrize(("retry_at", "is_left_out"), [("2026-11-21T12:00:01Z", True), ("2026-11-21T12:00:00Z", False)])
+def test_nodes_on_which_clones_fail_get_none_until_their_time_comes(retry_at: str, is_left_out: bool) -> None:
+    """Those that lack a replica are named; here nodes 1 and 3."""
+    failing = [{"node": name, "failures": 3, "retryAt": retry_at, "message": "disk"} for name in NODES]
+    stock = replace(STOCK, status=ColocationGroupStatus.model_validate({**STATUS, "failingTargets": failing}))
+    bare = {name: agent_view(SALES, (ORDERS,), []) for name in ("node-1", "node-3")}
+    seen = replace(observed(), groups=(SALES, stock))
+    seen = replace(seen, agent_views={**seen.agent_views, **bare})
+    words = f"3 clones to node {{}} failed: disk; it is tried again at {retry_at}"
+    found = moving(seen)
+    assert found.failing == ("; ".join(map(words.format, ("node-1", "node-3"))) if is_left_out else None)
+    started = [one.spec for one in actions_of(decided(seen), StartClone)]
+    assert {one.target for one in started if one.group == MOVING} == (set() if is_left_out else {"node-1", "node-3"})
+
+
+MOVING = transfer_name(ORDERS.identity.uid)
+
+
+def job_of(bucket: int = 1, target: str = "node-3", phase: str = "running", **fields: Any) -> ObservedCloneJob:
+    """A clone of the table that moves."""
+    made = replace(clone_job(phase), group=MOVING, bucket=bucket, target=target, source=None)
+    name = clone_job_name(ORDERS.identity.uid, bucket, target)
+    return replace(made, identity=replace(made.identity, name=name), **fields)
+
+
+def copied(bytes_done: int) -> CloneProgress:
+    updated_at = "1970-01-01T00:00:00Z"
+    return CloneProgress(
+        namespace="shop", group=MOVING, bucket=1, bytes_done=bytes_done, bytes_total=50, updated_at=updated_at
+    )
+
+
+FAILED = job_of(phase="failed", failures=1, finished_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("job", "bytes_done", "short"),
+    [
+        pytest.param(None, 0, 50, id="nothing was copied"),
+        pytest.param(FAILED, 20, 30, id="an attempt failed on the way"),
+        pytest.param(FAILED, 70, None, id="an attempt failed at the end"),
+        pytest.param(job_of(), 20, None, id="a clone runs: its bytes are counted already"),
+        pytest.param(replace(FAILED, group="sales"), 20, 50, id="a clone of another table"),
+    ],
+)
+def test_what_a_moving_table_has_yet_to_take_of_a_disk(
+    job: ObservedCloneJob | None, bytes_done: int, short: int | None
+) -> None:
+    """The disk has no room at all."""
+    seen = observed(without="node-3", jobs=(job,) if job else ())
+    view = seen.agent_views["node-3"]
+    assert view.report is not None
+    shown = {"capacity_bytes": 1000, "free_bytes": 0, "clones": (copied(bytes_done),)}
+    full = replace(view, report=view.report.model_copy(update=shown))
+    found = moving(replace(seen, agent_views={**seen.agent_views, "node-3": full}))
+    expected = f"node node-3 is to take {short} bytes and has room for 0 (" if short else None
+    assert (found.shortage or "").startswith(expected) if expected else found.shortage is None
+
+
+def test_a_node_that_is_down_is_asked_for_no_room() -> None:
+    """What it had before it went down may be there still."""
+    assert moving(observed(without="node-3", not_ready="node-3")).shortage is None
+
+
+@pytest.mark.parametrize(
+    ("job", "is_removed"),
+    [
+        pytest.param(job_of(phase="pending"), False, id="its pod waits"),
+        pytest.param(job_of(phase="succeeded", finished_at=NOW - seconds(29)), False, id="its files are looked for"),
+        pytest.param(job_of(phase="succeeded", finished_at=NOW - seconds(30)), True, id="its files were not found"),
+        pytest.param(job_of(phase="succeeded"), True, id="it is not known when it ended"),
+        pytest.param(job_of(phase="running"), False, id="it runs"),
+    ],
+)
+@pytest.mark.parametrize("deleting", [False, True])
+def test_a_job_of_a_missing_replica_stays_until_it_is_over(
+    job: ObservedCloneJob, is_removed: bool, deleting: bool
+) -> None:
+    """Nothing is started in its place before."""
+    job = replace(job, identity=replace(job.identity, deleting=deleting))
+    seen = observed(without="node-3", jobs=(job,))
+    evidence = Evidence().after(replace(seen, now=SETTLED, clone_jobs=()), ())
+    decision = decide(seen, evidence, POLICY, collect=False)
+    assert [one.job for one in actions_of(decision, RemoveClone)] == [job.identity] * (is_removed and not deleting)
+    assert job.identity.name not in [one.name for one in actions_of(decision, StartClone)]
+
+
+@pytest.mark.parametrize("jobs", [(), (job_of(0, "node-2"),), (job_of(0, "node-2", "pending"),)])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_group_starts_no_more_clones_of_a_moving_table_than_it_may(
+    jobs: tuple[ObservedCloneJob, ...], most: int
+) -> None:
+    """Those that run are counted; the table lacks four replicas."""
+    stock = replace(STOCK, spec=group(balancing={"maxConcurrentClones": most}).spec)
+    nothing = {name: agent_view(SALES, (ORDERS,), []) for name in NODES}
+    giver = {"node-4": agent_view(SALES, (ORDERS,), [table_report(ORDERS, {0: "complete", 1: "complete"})])}
+    seen = observe(
+        SALES, (ORDERS,), {**nothing, **giver}, groups=(SALES, stock), clone_jobs=jobs,
+        nodes=tuple(map(node, (*NODES, "node-4"))), agents=tuple(map(agent, (*NODES, "node-4"))),
+    )  # fmt: skip
+    policy = replace(POLICY, limits=Limits(max_concurrent_clones_per_node=99))
+    started = actions_of(decide(seen, Evidence(), policy, collect=False), StartClone)
+    assert len([one for one in started if one.spec.group == MOVING]) == most - len(jobs)
+
+
+@pytest.mark.parametrize("limit", [10, 1000])
+def test_clones_of_moving_tables_leave_bandwidth_to_repairs(limit: int) -> None:
+    """Of few clones in the whole cluster at one time."""
+    bandwidth = CloneBandwidth(perClusterMiBPerSecond=limit, perNodeMiBPerSecond=10)
+    policy = replace(POLICY, limits=Limits(clone_bandwidth=bandwidth, max_concurrent_clones_per_node=99))
+    decision = decide(observed(without="node-2"), Evidence(), policy, collect=False)
+    started = [one.spec.group for one in actions_of(decision, StartClone)]
+    assert bandwidth.max_clones is not None
+    reserved = RESERVED_FOR_REPAIRS if limit == 10 else 0
+    assert started.count("sales") == 2
+    assert started.count(MOVING) == min(2, bandwidth.max_clones - reserved - 2)
+
+
+@pytest.mark.parametrize(
+    ("gone", "sources"),
+    [
+        pytest.param({}, ["node-1", "node-2"], id="all are there"),
+        pytest.param({"not_ready": "node-1"}, ["node-2"], id="one is down"),
+        pytest.param({"no_pod": ("node-2",)}, ["node-1"], id="one has no agent's pod"),
+        pytest.param({"no_pod": ("node-1", "node-2")}, None, id="no one has a pod"),
+    ],
+)
+def test_a_moving_tables_clone_reads_from_nodes_that_can_be_reached(
+    gone: dict[str, Any], sources: list[str] | None
+) -> None:
+    """On the disk that the node reported; where no source is there, it waits."""
+    seen = observed(without="node-3", not_ready=gone.get("not_ready", ""))
+    target = seen.agent_views["node-3"]
+    assert target.report is not None
+    target = replace(target, report=target.report.model_copy(update={"disk": DiskReport(id=OWN)}))
+    whole = agent_view(SALES, (ORDERS,), [table_report(ORDERS, {0: "complete", 1: "complete"})])
+    addresses = {name: None if name in gone.get("no_pod", ()) else "10.0.0.1" for name in NODES}
+    agents = [replace(agent(*one), shares_certificate=one[0] == "node-1") for one in addresses.items()]
+    views = {"node-1": whole, "node-2": whole, "node-3": target}
+    decision = decided(replace(seen, agents=tuple(agents), agent_views=views))
+    specs = [one.spec for one in actions_of(decision, StartClone) if one.spec.group == MOVING and one.spec.bucket == 1]
+    assert [[one.node for one in spec.sources] for spec in specs] == ([] if sources is None else [sources])
+    assert all(one.shares_certificate is (one.node == "node-1") for spec in specs for one in spec.sources)
+    assert {spec.disk_id for spec in specs} <= {OWN}
+    assert decision.errors == {}
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["its node is down", "its node is gone"])
+def test_no_clone_goes_to_a_node_that_is_not_there(is_gone: bool) -> None:
+    """The table waits for the map."""
+    seen = observed(without="node-3", not_ready="node-3")
+    nodes = tuple(one for one in seen.nodes if not is_gone or one.name != "node-3")
+    decision = decided(replace(seen, nodes=nodes))
+    assert [one.spec.target for one in actions_of(decision, StartClone) if one.spec.group == MOVING] == []
+    assert decision.errors == {}
+
+
+def test_jobs_of_a_table_that_is_gone_are_removed() -> None:
+    """They copy what no one wants; one that is being deleted is left alone."""
+    running, going = job_of(), job_of(bucket=0, target="node-2")
+    going = replace(going, identity=replace(going.identity, deleting=True))
+    seen = replace(observed(jobs=(running, going)), tables=())
+    assert {one.job for one in actions_of(decided(seen), RemoveClone)} == {running.identity}
+    arrived = replace(observed(jobs=(going,)), tables=(placed("orders", "stock", "stock"),))
+    assert actions_of(decided(arrived), RemoveClone) == []
+
+
+@pytest.mark.parametrize(("seconds_ago", "starts"), [(39, False), (40, True)])
 def test_a_failed_clone_of_a_moving_table_is_tried_again_when_its_time_comes(seconds_ago: int, starts: bool) -> None:
     """Not with each pass: a source or a disk that fails is left alone for a while."""
     name, moving = clone_job_name(ORDERS.identity.uid, 1, "node-3"), transfer_name(ORDERS.identity.uid)
     job = clone_job("failed", failures=3, finished_at=NOW - seconds(seconds_ago))
-    job = replace(job, identity=replace(job.identity, name=name), group=moving, bucket=1, source=None)
-    started = actions_of(decided(observed(without="node-3", jobs=(job,))), StartClone)
-    assert [one.name for one in started if one.spec.group == moving] == [name] * starts
+    job = replace(job, identity=replace(job.identity, name=name), group=moving, bucket=1, source=None, message="boom")
+    decision = decided(observed(without="node-3", jobs=(job,)))
+    started = [one for one in actions_of(decision, StartClone) if one.spec.group == moving]
+    assert [(one.name, one.replaces) for one in started] == [(name, job.identity)] * starts
+    failed = [one.message for one in actions_of(decision, PostEvent) if one.reason == "CloneFailed"]
+    assert failed == ["bucket 1 to node node-3: attempt 3 failed: boom"] * starts
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
 def test_a_node_receives_no_more_clones_than_allowed(limit: int) -> None:
     """Those of its own group's repair are counted, too: the node lacks two buckets in both groups."""
     policy = replace(POLICY, limits=Limits(max_concurrent_clones_per_node=limit))
@@ -123,7 +382,7 @@ def test_nothing_of_a_moving_table_is_copied_while_one_node_lacks_room(free_byte
         pytest.param({}, NOW, False, id="its agent has just found the files, and it checks them once more"),
         pytest.param({}, SETTLED, True, id="it hangs"),
         pytest.param({"target": "node-9"}, NOW, True, id="the map wants nothing there"),
-        pytest.param({"bucket": 99}, NOW, True, id="the map has no such bucket"),
+        pytest.param({"bucket": 2}, NOW, True, id="the map has no such bucket"),
         pytest.param({"phase": "failed", "finished_at": NOW}, NOW, True, id="it waits for another attempt"),
     ],
 )
