@@ -17,6 +17,8 @@ from ..state.objects import Identity
 
 JsonObject = dict[str, Any]
 
+EventKind = Literal["Normal", "Warning"]
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -277,7 +279,7 @@ class PostEvent:
 
     kind: str
     subject: Identity
-    type: Literal["Normal", "Warning"]
+    type: EventKind
     reason: str
     message: str
 

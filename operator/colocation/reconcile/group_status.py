@@ -25,7 +25,7 @@ from ..model.snapshot import GroupState
 from ..state.clone_jobs import FAILURES_BEFORE_LEFT_OUT, EndedClone
 from ..state.objects import ObservedGroup
 from ..state.views import GroupView
-from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
+from .actions import Action, EventKind, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables
 from .namespace_files import FilesProblem
@@ -395,5 +395,5 @@ def _map_change(before: ColocationGroupStatus, after: ColocationGroupStatus) -> 
     return f"version {after.map_version}: buckets {', '.join(map(str, changed[:MAX_LISTED_UNSTABLE_BUCKETS]))} moved"
 
 
-def _event(group: ObservedGroup, kind: str, reason: str, message: str) -> PostEvent:
-    return PostEvent(GROUP_KIND, group.identity, "Warning" if kind == "Warning" else "Normal", reason, message)
+def _event(group: ObservedGroup, kind: EventKind, reason: str, message: str) -> PostEvent:
+    return PostEvent(GROUP_KIND, group.identity, kind, reason, message)

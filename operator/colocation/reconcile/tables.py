@@ -12,7 +12,7 @@ from ..state.memo import Memo
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.placement import GroupKey
 from ..state.views import TableView
-from .actions import Action, CreateGroup, PostEvent, RestoreTable, WriteTableStatus
+from .actions import Action, CreateGroup, EventKind, PostEvent, RestoreTable, WriteTableStatus
 from .conditions import Verdict, conditions, stalled_event
 from .findings import Findings
 from .group_status import MAX_SHORT_MESSAGE
@@ -274,5 +274,5 @@ def _accepted_reason(status: ColocatedTableStatus) -> str | None:
     return next((one.reason for one in status.conditions if one.type == ConditionType.ACCEPTED), None)
 
 
-def _event(table: ObservedTable, kind: str, reason: str, message: str) -> PostEvent:
-    return PostEvent(TABLE_KIND, table.identity, "Warning" if kind == "Warning" else "Normal", reason, message)
+def _event(table: ObservedTable, kind: EventKind, reason: str, message: str) -> PostEvent:
+    return PostEvent(TABLE_KIND, table.identity, kind, reason, message)

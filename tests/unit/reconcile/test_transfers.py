@@ -198,10 +198,10 @@ def job_of(bucket: int = 1, target: str = "node-3", phase: str = "running", **fi
     return replace(made, identity=replace(made.identity, name=name), **fields)
 
 
-def copied(bytes_done: int) -> CloneProgress:
+def copied(bytes_done: int, group_name: str) -> CloneProgress:
     updated_at = "1970-01-01T00:00:00Z"
     return CloneProgress(
-        namespace="shop", group=MOVING, bucket=1, bytes_done=bytes_done, bytes_total=50, updated_at=updated_at
+        namespace="shop", group=group_name, bucket=1, bytes_done=bytes_done, bytes_total=50, updated_at=updated_at
     )
 
 
@@ -209,32 +209,29 @@ FAILED = job_of(phase="failed", failures=1, finished_at=NOW)
 
 
 @pytest.mark.parametrize(
-    ("job", "bytes_done", "short"),
+    ("job", "bytes_done", "not_ready", "short"),
     [
-        pytest.param(None, 0, 50, id="nothing was copied"),
-        pytest.param(FAILED, 20, 30, id="an attempt failed on the way"),
-        pytest.param(FAILED, 70, None, id="an attempt failed at the end"),
-        pytest.param(job_of(), 20, None, id="a clone runs: its bytes are counted already"),
-        pytest.param(replace(FAILED, group="sales"), 20, 50, id="a clone of another table"),
+        pytest.param(None, 0, "", 50, id="nothing was copied"),
+        pytest.param(None, 0, "node-3", None, id="its node is down: what it had may be there still"),
+        pytest.param(FAILED, 20, "", 30, id="an attempt failed on the way"),
+        pytest.param(FAILED, 70, "", None, id="an attempt failed at the end"),
+        pytest.param(job_of(), 20, "", None, id="a clone runs: its bytes are counted already"),
+        pytest.param(replace(FAILED, group="sales"), 20, "", 50, id="a clone of another table"),
     ],
 )
 def test_what_a_moving_table_has_yet_to_take_of_a_disk(
-    job: ObservedCloneJob | None, bytes_done: int, short: int | None
+    job: ObservedCloneJob | None, bytes_done: int, not_ready: str, short: int | None
 ) -> None:
     """The disk has no room at all."""
-    seen = observed(without="node-3", jobs=(job,) if job else ())
+    seen = observed(without="node-3", not_ready=not_ready, jobs=(job,) if job else ())
     view = seen.agent_views["node-3"]
     assert view.report is not None
-    shown = {"capacity_bytes": 1000, "free_bytes": 0, "clones": (copied(bytes_done),)}
+    progress = copied(bytes_done, job.group if job else MOVING)
+    shown = {"capacity_bytes": 1000, "free_bytes": 0, "clones": (progress,)}
     full = replace(view, report=view.report.model_copy(update=shown))
     found = moving(replace(seen, agent_views={**seen.agent_views, "node-3": full}))
     expected = f"node node-3 is to take {short} bytes and has room for 0 (" if short else None
     assert (found.shortage or "").startswith(expected) if expected else found.shortage is None
-
-
-def test_a_node_that_is_down_is_asked_for_no_room() -> None:
-    """What it had before it went down may be there still."""
-    assert moving(observed(without="node-3", not_ready="node-3")).shortage is None
 
 
 @pytest.mark.parametrize(
@@ -305,7 +302,7 @@ def test_a_moving_tables_clone_reads_from_nodes_that_can_be_reached(
 ) -> None:
     """On the disk that the node reported; where no source is there, it waits."""
     seen = observed(without="node-3", not_ready=gone.get("not_ready", ""))
-    target = seen.agent_views["node-3"]
+    target = agent_view(SALES, (ORDERS,), [table_report(ORDERS, {1: "partial"})])
     assert target.report is not None
     target = replace(target, report=target.report.model_copy(update={"disk": DiskReport(id=OWN)}))
     whole = agent_view(SALES, (ORDERS,), [table_report(ORDERS, {0: "complete", 1: "complete"})])

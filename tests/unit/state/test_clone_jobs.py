@@ -7,11 +7,21 @@ import pytest
 from colocation.model.agent import CloneProgress
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.snapshot import GroupState
-from colocation.state.clone_jobs import clones_of, group_uids, is_current, is_settled, retry_at
+from colocation.state.assemble import assemble
+from colocation.state.clone_jobs import (
+    clones_of,
+    group_uids,
+    is_current,
+    is_settled,
+    overdue_cause,
+    retry_at,
+    transfer_clones,
+    transfer_name,
+)
 from colocation.state.objects import ObservedCloneJob
 from colocation.state.observation import Observation
 
-from .objects import NOW, clone_job, group, seconds, view
+from .objects import MANIFEST, NOW, clone_job, group, seconds, table, view
 
 SPEC = ColocationGroupSpec(bucket_key=("bigint",), buckets=2, replicas=2)
 EMPTY = GroupState(namespace="shop", name="sales", spec=SPEC)
@@ -33,6 +43,8 @@ def test_back_off_doubles(failures: int, delay_seconds: int) -> None:
 def test_running_clone_has_no_retry_time() -> None:
     """The planner tells clones under way from those that wait by it."""
     assert retry_at(clone_job()) is None
+    assert retry_at(clone_job("succeeded", 1, NOW)) is None
+    assert retry_at(clone_job("failed", 1)) is None, "it is not known when it failed"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +53,9 @@ def test_running_clone_has_no_retry_time() -> None:
         pytest.param(clone_job(), ARRIVED, False, id="runs"),
         pytest.param(clone_job("succeeded", finished_at=NOW), EMPTY, False, id="its agent has not seen the files yet"),
         pytest.param(clone_job("succeeded", finished_at=NOW), ARRIVED, True, id="its agent reports the bucket whole"),
-        pytest.param(clone_job("succeeded", finished_at=NOW - seconds(31)), EMPTY, True, id="its agent had the time"),
+        pytest.param(clone_job("succeeded", finished_at=NOW - seconds(29)), EMPTY, False, id="its agent needs time"),
+        pytest.param(clone_job("succeeded", finished_at=NOW - seconds(30)), EMPTY, True, id="its agent had the time"),
+        pytest.param(clone_job("succeeded"), EMPTY, True, id="it is not known when it ended"),
         pytest.param(clone_job("failed", 1, NOW), ARRIVED, False, id="failed"),
     ],
 )
@@ -61,6 +75,48 @@ def test_clone_advances_with_its_progress() -> None:
     assert [(clone.bytes_done, clone.since) for clone in found] == [(7, advanced)], "by the operator's own clock"
     [without] = clones_of(observation(clone_job()), (EMPTY,))
     assert (without.bytes_done, without.since, without.source, without.to) == (0, NOW - seconds(30), "node-1", "node-3")
+
+
+NOT_STARTED = "its pod has not started within 120 s"
+NOT_ADVANCED = "it has not advanced for 600 s"
+
+
+@pytest.mark.parametrize(
+    ("phase", "seconds_ago", "cause"),
+    [
+        ("pending", 119, None),
+        ("pending", 120, NOT_STARTED),
+        ("pending", 600, NOT_STARTED),
+        ("running", 599, None),
+        ("running", 600, NOT_ADVANCED),
+        ("running", None, None),
+        ("succeeded", 9999, None),
+        ("failed", 9999, None),
+    ],
+)
+def test_a_job_that_does_not_advance_is_given_up(phase: str, seconds_ago: float | None, cause: str | None) -> None:
+    """The cause of one that does not begin has a command that shows why."""
+    advanced_at = None if seconds_ago is None else NOW - seconds(seconds_ago)
+    job = replace(clone_job(phase), advanced_at=advanced_at)
+    found = overdue_cause(job, NOW, 600)
+    assert (found is None) is (cause is None)
+    assert (found or "").startswith(cause or "")
+    assert (f"describe job -n shop {job.identity.name}" in (found or "")) is (cause == NOT_STARTED)
+
+
+def test_clones_of_moving_tables_take_up_their_nodes() -> None:
+    """Those that are under way, with the bytes of the bucket."""
+    orders = table("orders", "sales")
+    moving = transfer_name(orders.identity.uid)
+    assert moving == f"table_{orders.identity.uid[:8]}"
+    jobs = [replace(clone_job(phase), group=moving) for phase in ("running", "pending", "succeeded", "failed")]
+    empty, gone = replace(jobs[0], bucket=1), replace(jobs[0], group="table_gone")
+    sizes = {("shop", orders.directory, MANIFEST): {0: 50}}
+    seen = observation(*jobs, empty, gone, clone_job(), tables=(orders,), bucket_bytes=sizes)
+    found = transfer_clones(assemble(seen))
+    assert {one.group for one in found} == {moving}
+    assert [(one.bucket, one.bytes_total) for one in found] == [(0, 50), (0, 50), (1, 0)]
+    assert group_uids(seen) == {("shop", "sales"): group().identity.uid, ("shop", moving): orders.identity.uid}
 
 
 def test_job_of_a_predecessor_is_nobodys() -> None:
