@@ -16,6 +16,7 @@ from colocation.model.base import MAX_KEY_COLUMNS
 from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY
 
 from .errors import UNREADABLE_MEDIUM, InvalidPath, NotHeld
+from .folders import FOLDER_FLAGS
 from .ledger import FileIdentity, LedgerEntry, identity_of
 from .paths import TablePath, is_data_file_name, is_partition_folder
 from .root import DataRoot
@@ -93,36 +94,28 @@ class TableContents:
 
     def learn(self, path: str, entry: LedgerEntry) -> None:
         """Apply the result of a hash if the file still looks as it did then."""
-        folder, name = self._folder_of(path)
-        held = folder.files.get(name) if folder else None
-        if folder is None or held is None or held.identity != entry.identity or held.sha256 == entry.sha256:
-            return
-        folder.files[name] = HeldFile(entry.identity, entry.sha256)
-        self.generation += 1
+        self._note(path, entry.sha256, entry.identity)
 
     def mark_unreadable(self, path: str) -> None:
         """Count a file as damaged until it is replaced: the disk cannot open it."""
-        folder, name = self._folder_of(path)
-        held = folder.files.get(name) if folder else None
-        if folder is not None and held is not None and held.sha256 != UNREADABLE:
-            folder.files[name] = HeldFile(held.identity, UNREADABLE)
-            self.generation += 1
+        self._note(path, UNREADABLE)
 
     def unlearn(self, path: str) -> None:
         """Count a file as not hashed."""
-        folder, name = self._folder_of(path)
-        held = folder.files.get(name) if folder else None
-        if folder is not None and held is not None and held.sha256 is not None:
-            folder.files[name] = HeldFile(held.identity, None)
-            self.generation += 1
+        self._note(path, None)
 
-    def _folder_of(self, path: str) -> tuple[_Folder | None, str]:
-        """The folder that holds a data file, and the file's name."""
+    def _note(self, path: str, sha256: str | None, identity: FileIdentity | None = None) -> None:
+        """Set what is known of a file's content, if the file is held, and looks like ``identity`` if that is given."""
         *folders, name = path.split("/")
         folder = self._tree
         for step in folders[1:]:
             folder = folder.subfolders.get(step) if folder else None
-        return folder, name
+        if folder is None or name not in folder.files:
+            return
+        held = folder.files[name]
+        if held.sha256 != sha256 and identity in (None, held.identity):
+            folder.files[name] = HeldFile(held.identity, sha256)
+            self.generation += 1
 
     def _refreshed(self, parent: int, path: tuple[str, ...], known: _Folder | None, sweep: bool) -> _Folder | None:
         """Update the folder ``path``, whose parent is open; None if it is gone or unreadable."""
@@ -142,9 +135,8 @@ class TableContents:
         same = known is not None and known.signature == signature and known.settled and not sweep
         if known is not None and same and not known.subfolders:
             return known
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            descriptor = os.open(path[-1], flags, dir_fd=parent)
+            descriptor = os.open(path[-1], FOLDER_FLAGS, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError):
             return None
         try:
@@ -221,7 +213,7 @@ def _signature(status: os.stat_result | None) -> tuple[int, int] | None:
 
 def _count_of_names(parent: int, name: str) -> int:
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        descriptor = os.open(name, FOLDER_FLAGS, dir_fd=parent)
     except (FileNotFoundError, NotADirectoryError):
         return 0
     try:

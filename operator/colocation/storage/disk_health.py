@@ -25,7 +25,7 @@ from colocation.model.base import Observed
 from colocation.model.conditions import Reason
 
 from .errors import EXHAUSTED, NotHeld, StorageError
-from .folders import open_regular_file, replace_file
+from .folders import ROOT_FLAGS, open_regular_file, replace_file
 from .root import DataRoot
 
 MAX_MARKER_BYTES = 1 << 16
@@ -108,7 +108,7 @@ def check_disk(path: str | os.PathLike[str], disk_id: str) -> None:
         WrongDisk: it is on another disk, or has no marker.
         OSError: it cannot be read.
     """
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(path, ROOT_FLAGS)
     try:
         marker = read_marker(folder)
     except MarkerDamaged as error:
@@ -187,7 +187,7 @@ class DiskHealth:
     def note(self, error: OSError) -> None:
         """Record that a write or a sync of the root's files failed."""
         if error.errno not in EXHAUSTED:
-            self._set(reason_of(error), f"a write failed: {os.strerror(error.errno or 0)}")
+            self._set(reason_of(error), f"a write failed: {error.strerror}")
 
     def probe(self) -> None:
         """Check that the disk is the adopted one and takes a small file."""
@@ -202,7 +202,7 @@ class DiskHealth:
         except OSError as error:
             if error.errno not in EXHAUSTED:
                 reason = reason_of(error)
-                self._set(reason, f"a small write to {self._root.path} failed: {os.strerror(error.errno or 0)}")
+                self._set(reason, f"a small write to {self._root.path} failed: {error.strerror}")
         else:
             self._clear()
         finally:

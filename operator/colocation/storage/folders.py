@@ -19,8 +19,10 @@ FOLDER_MODE = 0o755
 FILE_MODE = 0o644
 """World-readable: Spark executors read local replicas under another user id, through a read-only mount."""
 
-
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+"""To open a data root; its path may lead through links."""
+FOLDER_FLAGS = ROOT_FLAGS | os.O_NOFOLLOW
+"""To open a folder below it."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """O_NONBLOCK: opening a planted FIFO must not block."""
 
@@ -38,7 +40,7 @@ def opened_folder(root: int, segments: Sequence[str], create: bool = False) -> I
         NotHeld: a folder is missing.
         InvalidPath: a step is not a plain name, or is a symbolic link or no folder.
     """
-    current = os.open(".", _FOLDER_FLAGS, dir_fd=root)  # not dup: listings must not share one offset
+    current = os.open(".", FOLDER_FLAGS, dir_fd=root)  # not dup: listings must not share one offset
     try:
         for position, name in enumerate(segments):
             if name in ("", ".", "..") or "/" in name or "\0" in name:
@@ -53,7 +55,7 @@ def opened_folder(root: int, segments: Sequence[str], create: bool = False) -> I
 
 def _open_step(parent: int, so_far: Sequence[str], name: str, create: bool) -> int:
     try:
-        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+        return os.open(name, FOLDER_FLAGS, dir_fd=parent)
     except FileNotFoundError as error:
         if not create:
             raise NotHeld(f"no folder {'/'.join(so_far)}") from error
@@ -191,7 +193,7 @@ def _make_own(root: int, namespace: str) -> None:
     """Make the folder durably if it is missing."""
     if not make_folder(root, namespace):
         return
-    descriptor = os.open(namespace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+    descriptor = os.open(namespace, FOLDER_FLAGS, dir_fd=root)
     try:
         os.fchmod(descriptor, FOLDER_MODE)  # whatever the umask: readers have another user id
     finally:

@@ -171,8 +171,7 @@ class Ledger:
     def record_all(self, table: TablePath, entries: Iterable[tuple[str, LedgerEntry]]) -> None:
         """Record the results of several hashes, by path."""
         rows = [(*table, path, entry.sha256, *entry.identity, entry.verified_at) for path, entry in entries]
-        if rows:
-            self._write(_INSERT, rows)
+        self._write(_INSERT, rows)
 
     def forget(self, table: TablePath, paths: Iterable[str]) -> None:
         """Drop the entries of files that are gone."""
@@ -226,8 +225,7 @@ class Ledger:
         except sqlite3.DatabaseError as error:
             _log.warning("the ledger cannot be read, files are hashed again: %s", error)
             if _code(error) not in _PASSING:
-                self._connection.close()
-                self._connection = self._opened()
+                self._reopen()
             return []
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -252,12 +250,15 @@ class Ledger:
     def _replace_connection(self, error: sqlite3.DatabaseError) -> None:
         """Replace a damaged file by a new one; else read the file from now on, and write to memory."""
         if _code(error) in _DAMAGE:
-            self._connection.close()
-            self._connection = self._opened()
+            self._reopen()
             return
         _log.warning("the ledger takes no writes; what is new is kept in memory until the next start: %s", error)
         with contextlib.suppress(sqlite3.DatabaseError):  # then this write is lost
             self._connection.executescript(_NEW_IN_MEMORY)
+
+    def _reopen(self) -> None:
+        self._connection.close()
+        self._connection = self._opened()
 
 
 class BorrowedLedger(Ledger):
@@ -270,10 +271,8 @@ class BorrowedLedger(Ledger):
             self._file = sqlite3.connect(
                 _uri(path, "mode=ro"), uri=True, timeout=LOCK_TIMEOUT_SECONDS, check_same_thread=False
             )
-            self._file.execute("SELECT 1 FROM verified LIMIT 1")
         except sqlite3.DatabaseError as error:
             _log.info("the agent's ledger is not used: %s", error)
-            self._close_file()
 
     def close(self) -> None:
         """Close the file."""
@@ -339,8 +338,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_SCHEMA)
         _check(connection)
-        connection.execute("BEGIN IMMEDIATE")  # SQLite opens a read-only file; only a write fails
-        connection.rollback()
     except sqlite3.DatabaseError:
         connection.close()
         raise

@@ -123,13 +123,13 @@ def _move_missing(names: list[str], source: int, target: int) -> bool:
     A file of one name and another content stays: one of the two is damaged.
     """
     there = set(names_in(target))
-    missing = sorted(set(names) - there)
+    missing = set(names) - there
     for name in missing:
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
     if missing:
         os.fsync(target)
         os.fsync(source)
-    for name in sorted(there.intersection(names)):
+    for name in there.intersection(names):
         if _is_same(name, source, target):
             os.unlink(name, dir_fd=source)
     return bool(missing)
@@ -227,7 +227,7 @@ class Purge:
         """
         orphans = {}
         for name in names:
-            if name.endswith(_RETENTION_SUFFIX) and name.removesuffix(_RETENTION_SUFFIX) not in names:
+            if name.removesuffix(_RETENTION_SUFFIX) not in names:
                 with contextlib.suppress(FileNotFoundError):  # a temporary one, just renamed
                     orphans[name] = identity_of(os.stat(name, dir_fd=recycled, follow_symlinks=False))
         for name in older(self._root.ages.of(RECYCLE_DIRECTORY, orphans), DEFAULT_KEEP_SECONDS):

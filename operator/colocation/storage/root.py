@@ -15,7 +15,7 @@ from colocation.model.table_manifest import manifest_path
 
 from .ages import Ages
 from .errors import UNREADABLE_MEDIUM, NotHeld
-from .folders import FILE_MODE, names_in, open_regular_file, opened_folder, own_folder
+from .folders import FILE_MODE, ROOT_FLAGS, names_in, open_regular_file, opened_folder, own_folder
 from .ledger import BorrowedLedger, Ledger
 from .paths import TablePath, file_segments, is_namespace, is_table_directory
 
@@ -108,7 +108,7 @@ class DataRoot:
         self.table_locks = TableLocks()
         self._change_counts: dict[TablePath, int] = {}
         self._changes_lock = threading.Lock()
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._descriptor = os.open(path, ROOT_FLAGS)
         for segments in (UPLOADS, CLONES, (RECYCLE_DIRECTORY,), (LEDGER_DIRECTORY,)):
             try:
                 with self.folder(segments, create=True):
@@ -131,7 +131,7 @@ class DataRoot:
 
     def folder(self, segments: Sequence[str], create: bool = False) -> contextlib.AbstractContextManager[int]:
         """Open a folder below the root; see ``folders.opened_folder``."""
-        if create and segments and is_namespace(segments[0]):
+        if create and is_namespace(segments[0]):
             own_folder(self._descriptor, segments[0])
         return opened_folder(self._descriptor, segments, create)
 

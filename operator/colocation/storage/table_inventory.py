@@ -138,7 +138,6 @@ class TableInventory:
             self._manifests.close()
             self._strays.count(self.table, 0)
             self._strays = StrayFiles()
-            self._evaluations.clear()
 
     def wanted(self, manifest: str) -> WantedFiles | None:
         """The files of a manifest; None if it is not held or is damaged."""

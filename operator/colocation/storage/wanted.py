@@ -9,7 +9,6 @@ from typing import Annotated
 
 from pydantic import Field, StrictInt, TypeAdapter
 
-from colocation.model.file_transfer import is_sha256
 from colocation.model.table import Count
 from colocation.model.table_manifest import (
     MAX_MANIFEST_BYTES,
@@ -97,8 +96,6 @@ class ManifestCache:
 
         The digest may come from a status that a tenant wrote. The manifest is read again only if it looks changed.
         """
-        if not is_sha256(sha256):
-            return None
         try:
             with self._root.file(self._table, manifest_path(sha256)) as descriptor:
                 identity = identity_of(os.fstat(descriptor))
@@ -152,16 +149,12 @@ class ManifestCache:
         return bool(named) and sha256 not in named
 
     def keep(self, live: Collection[str]) -> None:
-        """Set the live manifests. Others are dropped unless used lately, or all of them if the live ones changed.
-
-        In the latter case a load has committed what it had verified.
+        """Set the live manifests. If they changed, all others are dropped: a load has committed what it had verified.
         """
         if live != self._live:
             self._live = live
             self._keep_newest(0)
-        else:
-            self._keep_newest(SPARE_MANIFESTS)
-        self._publish()
+            self._publish()
 
     def _keep_newest(self, spares: int) -> None:
         others = [sha256 for sha256 in self._known if sha256 not in self._live]

@@ -47,5 +47,10 @@ def root(tmp_path: Path, clock: Clock) -> Iterator[DataRoot]:
     opened = DataRoot(tmp_path / "root", clock, clock.monotonic)
     yield opened
     opened.close()
-    open_files = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
-    assert [one for one in open_files if opened.path in one.parents] == []
+    assert open_files(opened.path) == []
+
+
+def open_files(folder: Path) -> list[Path]:
+    """The files and folders in a folder that this process has open, and the folder itself."""
+    found = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    return [one for one in found if folder in (one, *one.parents)]

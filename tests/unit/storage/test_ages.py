@@ -82,6 +82,16 @@ def test_without_a_ledger_all_ages_restart(node: Node) -> None:
     assert node.ages.of(PLACE, {"a": A}) == {"a": 0.0}
 
 
+def test_the_clock_is_recorded_again_after_the_ledger_was_lost(node: Node) -> None:
+    """A damaged ledger is replaced while the agent runs."""
+    node.seconds += 10
+    node.ledger.forget_sightings("", ["clock"])
+    node.ages.of(PLACE, {"a": A})
+    node.seconds += 10
+    node.restart()
+    assert node.ages.of(PLACE, {"a": A}) == {"a": 10.0}
+
+
 def test_ages_grow_on_a_read_only_disk(node: Node) -> None:
     """Otherwise a full disk would keep its garbage; the agent keeps ages in memory."""
     node.ages.of(PLACE, {"a": A, "b": A})

@@ -3,17 +3,19 @@
 import errno
 import os
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
 from colocation.model.agent import CloneProgress
 from colocation.storage.clone_reports import PROGRESS_FILE, read_progress, write_progress
+from colocation.storage.errors import NotHeld
 from colocation.storage.inventory import Inventory, hash_unverified, scrub_batch, sweep
 from colocation.storage.root import DataRoot
 from colocation.storage.verification import unlimited
 
 from .conftest import Clock
-from .tables import data_path, make_table, publish_table
+from .tables import data_path, make_table, on_disk, publish_table
 from .test_inventory import states
 
 TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(2)})
@@ -67,6 +69,23 @@ def test_an_unreadable_table_affects_no_other_table(inventory: Inventory, fail: 
     assert states(other) == {0: "complete"}
 
 
+def test_an_unreadable_namespace_affects_no_other(inventory: Inventory, root: DataRoot, fail: Break) -> None:
+    """Its tables are not listed. Without file descriptors nothing is."""
+    lake = make_table({data_path(0): b"lake"}, namespace="lake")
+    publish_table(root, lake)
+    assert root.tables() == (lake.path, OTHER.path, TABLE.path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(root, "_folders_in", lambda *given: ["gone", *DataRoot._folders_in(root, *given)])
+        with pytest.raises(NotHeld):
+            root._folders_in(("gone",), bool)
+        assert {table.namespace for table in root.tables()} >= {"lake", "shop"}
+    fail(TABLE.path.namespace, errno.EIO)
+    assert root.tables() == (lake.path,)
+    fail(lake.path.namespace, errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        root.tables()
+
+
 def test_running_out_of_descriptors_fails_the_report(inventory: Inventory, fail: Break) -> None:
     """An agent without file descriptors must not report its tables as lost."""
     fail(TABLE.path.directory, errno.EMFILE)
@@ -74,6 +93,32 @@ def test_running_out_of_descriptors_fails_the_report(inventory: Inventory, fail:
         inventory.report([TABLE.reference])
     with pytest.raises(OSError, match="Too many open files"):
         sweep(inventory)
+
+
+def test_running_out_of_descriptors_ends_the_scrub(inventory: Inventory, clock: Clock, fail: Break) -> None:
+    """No file counts as not hashed for that."""
+    before = inventory.report([TABLE.reference, OTHER.reference])
+    clock.advance(101)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "open", Mock(side_effect=OSError(errno.EMFILE, os.strerror(errno.EMFILE))))
+        with pytest.raises(OSError, match="Too many open files"):
+            scrub_batch(inventory, 100, unlimited)
+    assert inventory.report([TABLE.reference, OTHER.reference]) == before
+
+
+def test_the_scrub_reads_the_disk_itself_and_forgets_what_is_gone(
+    inventory: Inventory, root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory may hold what the disk has lost; and an entry that stays would be due again at once."""
+    inventory.report([TABLE.reference, OTHER.reference])
+    on_disk(root, OTHER.path, data_path(0)).unlink()
+    clock.advance(101)
+    advised: list[int] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: advised.append(given[3]))
+    assert scrub_batch(inventory, 100, unlimited).files == 4
+    assert advised == [os.POSIX_FADV_DONTNEED] * 2 * 4  # before, and again afterwards
+    assert root.ledger.entry(OTHER.path, data_path(0)) is None
+    assert scrub_batch(inventory, 100, unlimited).files == 0
 
 
 def test_a_file_that_cannot_be_opened_is_damaged(

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from colocation.storage.bandwidth import BURST_SECONDS, Pace, Stopped
+from colocation.storage.bandwidth import BURST_SECONDS, NodeSchedule, Pace, Stopped
+from colocation.storage.root import DataRoot
 
 
 class Time(threading.Event):
@@ -42,6 +43,23 @@ def test_makes_up_only_for_short_pauses() -> None:
     for _ in range(100):
         pace(10)
     assert time.now - resumed_at == pytest.approx(9.9 - BURST_SECONDS)
+
+
+def test_clones_of_a_node_share_one_limit(root: DataRoot) -> None:
+    """Whichever has written; a schedule of another boot of the kernel counts for nothing. A closed one refuses."""
+    time = Time()
+    schedules = [NodeSchedule(root, boot) for boot in ("this", "this", "another")]
+    paces = [Pace(100.0, time, time, one) for one in schedules]
+    for _ in range(50):
+        for pace in paces[:2]:
+            pace(10)
+    assert time.now == pytest.approx(100.0 + 9.9)
+    paces[2](1000)
+    assert time.now == pytest.approx(100.0 + 9.9)
+    for schedule in schedules:
+        schedule.close()
+        with pytest.raises(ValueError, match="negative"):
+            schedule.reserve(time.now, 1.0)
 
 
 def test_no_limit_never_waits() -> None:

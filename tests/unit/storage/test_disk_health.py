@@ -41,12 +41,15 @@ def reason(health: DiskHealth) -> Reason | None:
     return health.fault.reason if health.fault else None
 
 
-def test_a_disk_keeps_its_id(root: DataRoot, health: DiskHealth) -> None:
+def test_a_disk_keeps_its_id(root: DataRoot, health: DiskHealth, caplog: pytest.LogCaptureFixture) -> None:
     """The first probe adopts it; a restarted agent, or another node's, finds the same id."""
     assert len(health.disk_id) == 16
-    again = DiskHealth(root, "node-2")
-    again.probe()
-    assert (again.disk_id, reason(again)) == (health.disk_id, None)
+    for node, messages in (("node-1", 0), ("node-2", 1)):
+        again = DiskHealth(root, node)
+        again.probe()
+        again.probe()
+        assert (again.disk_id, reason(again), len(caplog.records)) == (health.disk_id, None, messages)
+    assert "was adopted by node node-1" in caplog.text
     check_disk(root.path, health.disk_id)
 
 
@@ -78,15 +81,32 @@ def test_running_out_of_descriptors_is_no_disk_fault(health: DiskHealth) -> None
 
 
 def test_one_good_write_does_not_clear_a_failing_disk(
-    health: DiskHealth, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    health: DiskHealth, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The kernel reports a lost write once. ``since`` is the first failure."""
-    began = clock.elapsed
+    """The kernel reports a lost write once. ``since`` is the first failure. Each change is logged once."""
+    caplog.clear()
+    began = clock.elapsed - 9
+    clock.advance(-9)
     health.note(OSError(errno.EIO, "lost"))
+    clock.advance(9)
+    health.note(OSError(errno.EIO, "lost"))
+    assert health.fault and health.fault.message == "a write failed: lost"
     clock.advance(FAILING_SECONDS - 1)
     health.probe()
     assert (reason(health), health.fault and health.fault.since) == (Reason.DISK_FAILING, began)
     clock.advance(1)
+    health.probe()
+    health.probe()
+    assert reason(health) is None
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
+def test_a_disk_that_takes_writes_again_is_healthy_at_once(health: DiskHealth, number: int) -> None:
+    """Nothing was lost on a full or read-only disk. Another fault has another beginning."""
+    health.note(OSError(errno.EIO, "lost"))
+    health.note(OSError(number, os.strerror(number)))
+    assert reason(health) != Reason.DISK_FAILING
     health.probe()
     assert reason(health) is None
 

@@ -10,12 +10,12 @@ from unittest.mock import Mock
 import pytest
 
 from colocation.storage.clone_reports import announce, take_announced
-from colocation.storage.errors import DigestDiffers, InvalidPath, NoRoom
+from colocation.storage.errors import DigestDiffers, FileChanged, InvalidPath, NoRoom
 from colocation.storage.ledger import FileIdentity
 from colocation.storage.paths import TablePath
 from colocation.storage.publish import IncomingBatch
 from colocation.storage.root import CLONES, DataRoot
-from colocation.storage.verification import unheld_files
+from colocation.storage.verification import FILE_COST_BYTES, hash_descriptor, unheld_files
 from colocation.storage.wanted import WantedFile
 
 from .tables import damage, data_path, on_disk, sha256_hex
@@ -40,6 +40,8 @@ def publish_all(root: DataRoot, syncs: Executor) -> None:
     with IncomingBatch(root, TABLE, FOLDER) as batch:
         for path, content in CONTENTS.items():
             batch.add(path, content, sha256_hex(content))
+        for received in root.path.joinpath(*FOLDER).iterdir():
+            os.utime(received, (1000, 1000))  # an hour ago, if the clone was slow
         batch.publish(syncs)
 
 
@@ -63,6 +65,8 @@ def test_publishes_and_announces_every_file(root: DataRoot, syncs: Executor) -> 
     }
     assert unheld_files(root, TABLE, WANTED) == []
     assert {on_disk(root, TABLE, path).stat().st_mode & 0o777 for path in CONTENTS} == {0o644}
+    assert min(on_disk(root, TABLE, path).stat().st_mtime for path in CONTENTS) > 10**9, "the age of all starts now"
+    assert root.change_count(TABLE) > 0
     assert take_announced(root) == (TABLE,)
     assert left_over(root) == []
 
@@ -188,6 +192,41 @@ def test_a_kill_at_any_step_leaves_only_whole_files(
     publish_all(root, syncs)
     assert unheld_files(root, TABLE, WANTED) == []
     assert left_over(root) == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE], ids=errno.errorcode.get)
+def test_a_file_that_the_disk_cannot_read_is_not_held(
+    root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A clone sends it again; but not all files, when descriptors are short."""
+    publish_all(root, syncs)
+    bad, opened = WANTED[-1], os.open
+
+    def failing(path: str, *arguments: int, **named: int) -> int:
+        if bad.path.endswith(f"/{path}"):
+            raise OSError(number, os.strerror(number))
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", failing)
+    if number == errno.EIO:
+        assert unheld_files(root, TABLE, WANTED) == [bad]
+    else:
+        with pytest.raises(OSError, match="Too many open files"):
+            unheld_files(root, TABLE, WANTED)
+
+
+def test_hashing_waits_for_its_turn(root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before each file, and before each block of it; a file that becomes shorter meanwhile has changed."""
+    publish_all(root, syncs)
+    monkeypatch.setattr("colocation.storage.verification.BLOCK_BYTES", 3)
+    longest, turns = WANTED[-1], []
+    for known in (True, False):
+        if not known:
+            root.ledger.forget_table(TABLE)
+        assert unheld_files(root, TABLE, [longest], turns.append) == []
+    assert (turns, longest.bytes) == ([0, 0, FILE_COST_BYTES, 3, 3, 2], 8)
+    with root.file(TABLE, longest.path) as descriptor, pytest.raises(FileChanged, match="at 3 of 8 bytes"):
+        hash_descriptor(descriptor, lambda count: os.truncate(on_disk(root, TABLE, longest.path), 3))
 
 
 def test_replaces_a_damaged_file(root: DataRoot, syncs: Executor) -> None:

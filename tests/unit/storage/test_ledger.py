@@ -1,6 +1,9 @@
 """The ledger is a cache: it saves hashing, and losing it does no harm."""
 
+import errno
+import os
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -8,6 +11,8 @@ import pytest
 
 from colocation.storage.ledger import DAMAGED_SUFFIX, BorrowedLedger, FileIdentity, Ledger, LedgerEntry, LedgerRow
 from colocation.storage.paths import TablePath
+
+from .conftest import open_files
 
 TABLE = TablePath("shop", "orders-0a1b2c3d")
 OTHER = TablePath("shop", "lineitem-0a1b2c3d")
@@ -29,7 +34,39 @@ def test_remembers_exactly(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.5))
     ledger.close()
+    assert open_files(tmp_path) == []
     assert Ledger(tmp_path / "ledger").entries(TABLE) == {"data/a": entry(1.5)}
+
+
+def test_a_row_waits_neither_for_the_disk_nor_for_readers(tmp_path: Path) -> None:
+    """A lost row costs one hash; and clones read while the agent writes."""
+    agent, clone = Ledger(tmp_path / "ledger"), BorrowedLedger(tmp_path / "ledger")
+    agent.record(TABLE, "data/a", entry(1.0))
+    assert agent._connection.execute("PRAGMA synchronous").fetchone() == (1,)
+    clone._file.execute("PRAGMA busy_timeout = 1")
+    agent._connection.execute("BEGIN EXCLUSIVE")
+    assert clone.entries(TABLE) == {"data/a": entry(1.0)}
+    agent._connection.rollback()
+    clone.close()
+    agent.close()
+    assert open_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["the agent's", "read-only", "a clone's", "a clone's without the agent's"])
+def test_all_threads_use_one_ledger(tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str) -> None:
+    """Uploads, upkeep and reports each have their own."""
+    path = tmp_path / "ledger"
+    if "without" not in kind:
+        Ledger(path).record(OTHER, "data/b", entry(1.0))
+    ledger = BorrowedLedger(path) if "clone" in kind else Ledger(path)
+    if kind == "read-only":
+        make_read_only(ledger)
+    caplog.clear()
+    with ThreadPoolExecutor(1) as another:
+        another.submit(ledger.record, TABLE, "data/a", entry(1.0)).result()
+        assert another.submit(ledger.entries, TABLE).result() == {"data/a": entry(1.0)}
+        assert list(another.submit(ledger.entries, OTHER).result()) == ([] if "without" in kind else ["data/b"])
+    assert len(caplog.records) == (kind == "read-only")
 
 
 def test_the_last_hash_counts(tmp_path: Path) -> None:
@@ -47,6 +84,7 @@ def test_the_last_hash_counts(tmp_path: Path) -> None:
 def test_oldest_first(tmp_path: Path) -> None:
     """The scrub gets the files with the oldest hashes, and none younger than requested."""
     ledger = Ledger(tmp_path / "ledger")
+    assert ledger.oldest_verification() is None
     for verified_at in (3.0, 1.0, 2.0):
         ledger.record(TABLE, f"data/{verified_at}", entry(verified_at))
     assert ledger.oldest(2, before=3.0, now=10.0) == [
@@ -101,7 +139,6 @@ def test_only_the_owner_writes(tmp_path: Path) -> None:
     assert clone.entries(TABLE) == {"data/a": entry(1.0), "data/b": entry(2.0, "bb")}
     assert clone.entry(TABLE, "data/b") == entry(2.0, "bb")
     assert agent.entries(TABLE) == {"data/a": entry(1.0), "data/b": entry(1.0)}
-    clone.close()
 
 
 def test_a_clone_needs_no_ledger(tmp_path: Path) -> None:
@@ -109,7 +146,10 @@ def test_a_clone_needs_no_ledger(tmp_path: Path) -> None:
     missing = BorrowedLedger(tmp_path / "ledger")
     assert (missing.entries(TABLE), list(tmp_path.iterdir())) == ({}, [])
     (tmp_path / "ledger").write_bytes(b"no database at all" * 100)
-    assert BorrowedLedger(tmp_path / "ledger").entries(TABLE) == {}
+    damaged = BorrowedLedger(tmp_path / "ledger")
+    damaged.record(TABLE, "data/a", entry(1.0))
+    assert [damaged.entries(TABLE) for _ in range(2)] == [{"data/a": entry(1.0)}] * 2
+    assert open_files(tmp_path) == []
     assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("ledger", 1800)]
 
 
@@ -151,7 +191,8 @@ def test_a_later_lock_changes_nothing(tmp_path: Path) -> None:
     assert ledger.entries(TABLE) == {"data/a": entry(1.0)}
 
 
-def test_later_damage_is_set_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_read", [True, False], ids=["found by a read", "found by a write"])
+def test_later_damage_is_set_aside(tmp_path: Path, is_read: bool) -> None:
     """Otherwise a scrub that reads a damaged ledger would never find anything due."""
     ledger = Ledger(tmp_path / "ledger")
     for number in range(2000):
@@ -161,11 +202,27 @@ def test_later_damage_is_set_aside(tmp_path: Path) -> None:
     stored[4096:] = bytes(len(stored) - 4096)
     (tmp_path / "ledger").write_bytes(stored)
     ledger._connection.close()
-    ledger._connection = sqlite3.connect(tmp_path / "ledger", check_same_thread=False)
-    assert ledger.entries(TABLE) == {}
+    ledger._connection = damaged = sqlite3.connect(tmp_path / "ledger", check_same_thread=False)
+    assert ledger.backlog(before=1.0, now=10.0) == (0, 0)
+    if is_read:
+        assert ledger.entries(TABLE) == {}
+        assert (tmp_path / f"ledger{DAMAGED_SUFFIX}").exists()
+    ledger.record(TABLE, "data/a", entry(1.0))
+    assert (tmp_path / f"ledger{DAMAGED_SUFFIX}").exists()
+    assert Ledger(tmp_path / "ledger").entries(TABLE) == ledger.entries(TABLE) == {"data/a": entry(1.0)}
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        damaged.execute("SELECT 1")
+
+
+def test_a_damaged_ledger_that_cannot_be_set_aside_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes no writes, either; the agent works without it."""
+    path = tmp_path / "ledger"
+    path.write_bytes(b"no database at all" * 100)
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=OSError(errno.EROFS, os.strerror(errno.EROFS))))
+    ledger = Ledger(path)
     ledger.record(TABLE, "data/a", entry(1.0))
     assert ledger.entries(TABLE) == {"data/a": entry(1.0)}
-    assert (tmp_path / f"ledger{DAMAGED_SUFFIX}").exists()
+    assert (open_files(tmp_path), path.read_bytes()) == ([], b"no database at all" * 100)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import pytest
 
+from colocation.model.table_manifest import manifest_path
 from colocation.storage import memory_limits
 from colocation.storage.inventory import Inventory
-from colocation.storage.memory_limits import BYTES_OF_A_STRAY, ManifestRoom, StrayFiles
+from colocation.storage.memory_limits import BYTES_OF_A_FILE, BYTES_OF_A_STRAY, ManifestRoom, StrayFiles
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 
@@ -68,6 +69,46 @@ def test_an_inventory_counts_unnamed_files(root: DataRoot, paths: list[str], cou
     assert memory.strays.of("shop") == count + 1, "and the manifest itself"
     inventory.forget(TABLE.path)
     assert memory.strays.of("shop") == 0
+
+
+def test_named_files_that_are_not_here_count_for_nothing(root: DataRoot) -> None:
+    """Nor against others: a node that is to take a replica has its manifest first."""
+    publish(root, TABLE.path, manifest_path(TABLE.manifest), TABLE.stored)
+    memory = ManifestRoom()
+    Inventory(root, memory).report([TABLE.reference])
+    memory.strays.add(LINES)
+    assert memory.strays.of("shop") == 1
+
+
+@pytest.mark.parametrize(
+    ("used", "more", "is_room"),
+    [
+        pytest.param({}, 32, True, id="all of it"),
+        pytest.param({}, 33, False, id="more than all"),
+        pytest.param({"lake": 30}, 2, True, id="just what is left"),
+        pytest.param({"lake": 31}, 2, True, id="a sixteenth, also when all is used"),
+        pytest.param({"lake": 30}, 3, False, id="more than is left, and than a sixteenth"),
+        pytest.param({"lake": 31, "shop": 1}, 2, False, id="a sixteenth together with what it has"),
+    ],
+)
+def test_room_for_manifests(used: dict[str, int], more: int, is_room: bool) -> None:
+    """What was refused takes none; what is given back can be taken again."""
+    room = ManifestRoom(32 * BYTES_OF_A_FILE + 1)
+    assert all(room.take(namespace, files) for namespace, files in used.items())
+    for _ in range(2):
+        assert (room.has("shop", more), room.take("shop", more)) == (is_room, is_room)
+        for namespace, files in {**used, **({"shop": more + used.get("shop", 0)} if is_room else {})}.items():
+            room.give_back(namespace, files)
+        assert room._files == {}
+        assert all(room.take(namespace, files) for namespace, files in used.items())
+
+
+def test_without_a_limit_there_is_room() -> None:
+    """As in clone Jobs, which have one table's manifest; a namespace's bound on strays holds all the same."""
+    room = ManifestRoom()
+    assert room.take("shop", 10**9) and room.has("shop", 10**9)
+    room.strays.count(LINES, 10**9)
+    assert room.strays.allowed("lake") == memory_limits.MAX_OF_NAMESPACE
 
 
 def test_all_files_of_unknown_folders_count(root: DataRoot) -> None:

@@ -25,7 +25,7 @@ LIVE = removal.LiveManifests(("e" * 64,), grace_seconds=0)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders to another user")
 
 
-def test_the_folder_exists_before_the_first_write(root: DataRoot) -> None:
+def test_the_folder_exists_before_the_first_write(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
     """Readable by all; names that are not allowed make none."""
     umask = os.umask(0o077)
     try:
@@ -35,7 +35,7 @@ def test_the_folder_exists_before_the_first_write(root: DataRoot) -> None:
         os.umask(umask)
     assert sorted(path.name for path in root.path.iterdir() if not path.name.startswith(".")) == ["shop"]
     assert (root.path / "shop").stat().st_mode & 0o777 == 0o755
-    assert root.tables() == ()
+    assert (root.tables(), caplog.records) == ((), [])
 
 
 @needs_root
@@ -53,7 +53,7 @@ def test_an_empty_folder_of_the_kubelet_is_replaced(root: DataRoot, is_asked_fir
 
 
 @needs_root
-def test_a_foreign_folder_with_content_stays(root: DataRoot) -> None:
+def test_a_foreign_folder_with_content_stays(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
     """It is not empty, so it may be in use."""
     made = root.path / "shop"
     made.mkdir()
@@ -62,12 +62,15 @@ def test_a_foreign_folder_with_content_stays(root: DataRoot) -> None:
     root.own_namespace("shop")
     assert made.stat().st_uid == ANOTHER_USER
     assert (made / "notes").read_text() == "mine"
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_link_in_a_namespaces_place_is_left_alone(root: DataRoot, tmp_path: Path) -> None:
+@pytest.mark.parametrize("owner", [pytest.param(ANOTHER_USER, marks=needs_root), os.geteuid()])
+def test_a_link_in_a_namespaces_place_is_left_alone(root: DataRoot, tmp_path: Path, owner: int) -> None:
     """It is neither followed nor replaced."""
     (tmp_path / "outside").mkdir()
     (root.path / "shop").symlink_to(tmp_path / "outside")
+    os.lchown(root.path / "shop", owner, -1)
     root.own_namespace("shop")
     with pytest.raises(StorageError):
         publish_table(root, TABLE)

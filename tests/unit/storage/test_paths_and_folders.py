@@ -1,5 +1,6 @@
 """Names that are allowed below a data root; nothing leads out of it; small files are replaced whole."""
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -12,7 +13,15 @@ from hypothesis import strategies as st
 from colocation.model.table_manifest import bucket_of_file_name
 from colocation.storage.errors import InvalidPath, NotHeld
 from colocation.storage.folders import names_in, replace_file
-from colocation.storage.paths import TablePath, file_segments, is_data_file_name, table_path
+from colocation.storage.paths import (
+    TablePath,
+    file_segments,
+    is_data_file_name,
+    is_file_path,
+    is_namespace,
+    is_table_directory,
+    table_path,
+)
 from colocation.storage.root import DataRoot
 
 from .tables import data_path, on_disk, publish
@@ -65,12 +74,31 @@ def test_allows_paths_that_loads_write(path: str) -> None:
         pytest.param(f"manifests/{SHA.upper()}.json.zst", id="upper-case digest"),
         pytest.param(f"manifests/x/{SHA}.json.zst", id="manifest in a folder"),
         pytest.param(".incoming/uploads/x", id="incoming"),
+        pytest.param("other/part-1_00003.parquet", id="in another folder"),
+        pytest.param("part-1_00003.parquet", id="in no folder"),
     ],
 )
 def test_refuses_other_paths(path: str) -> None:
     """Every other path is refused before the disk is touched."""
     with pytest.raises(InvalidPath):
         file_segments(path)
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["longest", "too long"])
+def test_the_longest_names(more: int) -> None:
+    """Of Kubernetes, Linux file systems and Hive."""
+    is_allowed = not more
+    namespace, directory = "a" * (63 + more), "a" * (246 + more) + "-0a1b2c3d"
+    assert (is_namespace(namespace), is_table_directory(directory)) == (is_allowed, is_allowed)
+    for names in ((namespace, "orders-0a1b2c3d"), ("shop", directory)):
+        with contextlib.nullcontext() if is_allowed else pytest.raises(InvalidPath):
+            assert table_path(*names) == names
+    for path in (
+        f"data/{'x' * (245 + more)}_1.parquet",
+        f"data/a={'x' * (253 + more)}/part_1.parquet",
+        f"data/{'a=1/' * (16 + more)}part_1.parquet",
+    ):
+        assert is_file_path(path) is is_allowed
 
 
 @given(st.from_regex(r"[A-Za-z0-9._-]*_[0-9]+[A-Za-z0-9._-]*", fullmatch=True))
@@ -165,7 +193,10 @@ def test_only_regular_files_are_served(root: DataRoot, tmp_path: Path, kind: str
 
 def test_a_missing_file_is_not_held(root: DataRoot) -> None:
     """Missing and refused are different errors."""
-    with pytest.raises(NotHeld), root.file(TABLE, data_path(1)):
+    with pytest.raises(NotHeld, match=r"^no folder shop$"), root.file(TABLE, data_path(1)):
+        pass
+    on_disk(root, TABLE, "data").mkdir(parents=True)
+    with pytest.raises(NotHeld, match=r"^no file part-1_00001"), root.file(TABLE, data_path(1)):
         pass
 
 
@@ -176,6 +207,8 @@ def test_only_tables_are_listed(root: DataRoot, tmp_path: Path) -> None:
     (root.path / "shop" / "notes").mkdir()
     (root.path / "linked").symlink_to(tmp_path)
     assert root.tables() == (TABLE,)
+    assert root.names(("shop",)) == ["notes", "orders-0a1b2c3d"]
+    assert root.names(("lake",)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,31 @@
 """Publication: all or nothing, once and for good."""
 
+import contextlib
 import errno
 import fcntl
+import functools
 import os
 import shutil
 import stat
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from colocation.model.agent import CloneProgress
 from colocation.model.table_manifest import manifest_path
-from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom
+from colocation.storage.clone_reports import read_progress, write_progress
+from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom, NotHeld
 from colocation.storage.folders import names_in
-from colocation.storage.incoming import IncomingFile, received_bytes, remove_stale, uploads_in_use
+from colocation.storage.incoming import IncomingFile, received_bytes, remove_clone, remove_stale, uploads_in_use
 from colocation.storage.inventory import Inventory
-from colocation.storage.publish import publish_once
+from colocation.storage.publish import MAX_ATTEMPTS, IncomingBatch, publish_once
 from colocation.storage.root import UPLOADS, DataRoot
 
-from .conftest import Clock
+from .conftest import Clock, open_files
 from .tables import damage, data_path, make_table, on_disk, publish, publish_table, sha256_hex
 
 TABLE = make_table({data_path(1): b"content"})
@@ -96,6 +101,11 @@ def test_a_manifest_that_is_not_live_replaces_no_live_file(root: DataRoot) -> No
         incoming.write(foreign)
         publish_once(root, TABLE.path, path, incoming, sha256_hex(foreign), inventory.expected_sha256)
     assert on_disk(root, TABLE.path, path).read_bytes() == TABLE.contents[path]
+    damage(on_disk(root, TABLE.path, path))
+    with IncomingFile(root, UPLOADS, "x") as incoming:
+        incoming.write(TABLE.contents[path])
+        sha256 = sha256_hex(TABLE.contents[path])
+        assert publish_once(root, TABLE.path, path, incoming, sha256, inventory.expected_sha256)
 
 
 def test_a_damaged_manifest_is_replaced(root: DataRoot) -> None:
@@ -123,6 +133,68 @@ def test_an_interruption_anywhere_can_be_repeated(
     publish(root, TABLE.path, PATH, b"content")
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
     assert uploads(root) == []
+
+
+@pytest.mark.parametrize(("removals", "is_published"), [(MAX_ATTEMPTS - 1, True), (MAX_ATTEMPTS, False)])
+@pytest.mark.parametrize("is_batch", [True, False], ids=["a batch", "a file"])
+def test_a_folder_that_a_deletion_removes_is_made_again(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch, removals: int, is_published: bool, is_batch: bool
+) -> None:
+    """Deletions remove empty folders; but a folder that never stays is an error."""
+    left = removals
+
+    def removed(original: Callable[..., None], *given: object, **named: object) -> None:
+        nonlocal left
+        if PATH.endswith(str(given[1])) and left > 0:
+            left -= 1
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        original(*given, **named)
+
+    for name in ("link", "rename"):
+        monkeypatch.setattr(os, name, functools.partial(removed, getattr(os, name)))
+    with contextlib.nullcontext() if is_published else pytest.raises(NotHeld, match="removed 5 times; try again"):
+        if is_batch:
+            with ThreadPoolExecutor(1) as syncs, IncomingBatch(root, TABLE.path, UPLOADS) as batch:
+                batch.add(PATH, b"content", sha256_hex(b"content"))
+                batch.publish(syncs)
+        else:
+            publish(root, TABLE.path, PATH, b"content")
+    assert on_disk(root, TABLE.path, PATH).exists() is is_published
+    assert uploads(root) == []
+
+
+def test_a_file_is_received_in_parts(root: DataRoot) -> None:
+    """A clone that was interrupted goes on after what has arrived; an upload starts over. Its age starts at its end."""
+    for resume, content in ((False, b"con"), (True, b"content"), (False, b"tent")):
+        with IncomingFile(root, UPLOADS, "x", resume) as incoming:
+            assert incoming.received_bytes == len(content) - len(b"tent") if resume else not incoming.received_bytes
+            incoming.write(memoryview(content)[incoming.received_bytes :])
+            assert incoming.received_bytes == len(content)
+            os.utime(root.path.joinpath(*UPLOADS, "x"), (1000, 1000))
+            entry = incoming.settle()
+        assert (entry.sha256, entry.verified_at) == (sha256_hex(content), root.clock())
+        assert entry.identity.modified_nanoseconds > 10**18
+        assert received_bytes(root, UPLOADS, "x") == len(content)
+
+
+def test_a_file_that_cannot_be_made_readable_is_not_received(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors could not read it; its descriptor is closed."""
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fchmod", Mock(side_effect=PermissionError(errno.EPERM, os.strerror(errno.EPERM))))
+        with pytest.raises(PermissionError):
+            IncomingFile(root, UPLOADS, "x")
+    assert open_files(root.path.joinpath(*UPLOADS)) == []
+
+
+def test_writes_of_a_part_go_on(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system call may take fewer bytes than it was given."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, view: write(descriptor, bytes(view[:2])))
+    publish(root, TABLE.path, PATH, b"content")
+    with ThreadPoolExecutor(1) as syncs, IncomingBatch(root, TABLE.path, UPLOADS) as batch:
+        batch.add(data_path(2), b"content", sha256_hex(b"content"))
+        batch.publish(syncs)
+    assert {on_disk(root, TABLE.path, path).read_bytes() for path in (PATH, data_path(2))} == {b"content"}
 
 
 def test_files_are_not_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
@@ -241,6 +313,30 @@ def test_only_stale_incoming_files_are_removed(root: DataRoot, clock: Clock) -> 
     assert remove_stale(root) == 2
     assert uploads(root) == []
     assert list((root.path / ".incoming" / "clones").iterdir()) == []
+
+
+def test_what_an_administrator_has_removed_is_made_again(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
+    """Room is short on a node."""
+    for _ in range(2):
+        shutil.rmtree(root.path / ".incoming")
+        assert remove_stale(root) == 0
+        shutil.rmtree(root.path / ".incoming")
+        with uploads_in_use(root):
+            assert uploads(root) == []
+        shutil.rmtree(root.path / ".incoming")
+        remove_clone(root, "shop", "sales", 1)
+        root.check_writable()
+    assert caplog.records == []
+
+
+def test_a_finished_clone_leaves_no_folder(root: DataRoot) -> None:
+    """Other clones go on."""
+    for bucket in (1, 2):
+        write_progress(root, CloneProgress(namespace="shop", group="sales", bucket=bucket, bytes_done=0, bytes_total=9,
+                                           updated_at=""))  # fmt: skip
+    for _ in range(2):
+        remove_clone(root, "shop", "sales", 1)
+    assert [one.bucket for one in read_progress(root)] == [2]
 
 
 def test_uploads_that_end_meanwhile_stop_no_cleanup(

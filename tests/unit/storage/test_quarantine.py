@@ -1,9 +1,11 @@
 """Damaged files leave the readers' path immediately; their bucket is corrupt until they are held again."""
 
+import contextlib
 import errno
 import os
 import shutil
 import stat
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -11,14 +13,14 @@ import pytest
 from colocation.model.agent import TableReference
 from colocation.model.names import QUARANTINE_DIRECTORY
 from colocation.storage import quarantine, removal
-from colocation.storage.errors import UNREADABLE_MEDIUM
+from colocation.storage.errors import UNREADABLE_MEDIUM, FileCorrupt, NotHeld
 from colocation.storage.inventory import Inventory, hash_unverified, sweep
 from colocation.storage.quarantine import QUARANTINE_SECONDS, RETRY_SECONDS, QuarantinePurge
 from colocation.storage.root import DataRoot
 from colocation.storage.verification import unlimited
 
 from .conftest import Clock
-from .tables import damage, data_path, make_table, on_disk, publish, publish_table
+from .tables import damage, data_path, make_table, on_disk, publish, publish_table, sha256_hex
 from .test_inventory import states
 
 PATH, OTHER = data_path(0, partition="o_year=1"), data_path(1)
@@ -51,6 +53,8 @@ def test_a_damaged_file_is_moved_and_its_bucket_is_corrupt(root: DataRoot, inven
     break_and_notice(root, inventory)
     assert not on_disk(root, TABLE.path, PATH).exists()
     assert aside(root) == {PATH}
+    assert root.ledger.entry(TABLE.path, PATH) is None
+    sweep(inventory)
     for one in (inventory, Inventory(root)):
         report = one.report([TABLE.reference])[0]
         assert (states(report), report.buckets[0].corrupt_files) == ({0: "corrupt", 1: "complete"}, (PATH,))
@@ -129,16 +133,90 @@ def test_running_out_of_memory_damages_no_file(
     assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
 
-def fail_for(monkeypatch: pytest.MonkeyPatch, function: str, name: str) -> None:
+def fail_for(monkeypatch: pytest.MonkeyPatch, function: str, name: str, number: int = errno.EUCLEAN) -> None:
     """Make a function of ``os`` fail for everything of one name."""
     original = getattr(os, function)
 
     def failing(path: object, *arguments: object, **named: object) -> object:
         if path == name:
-            raise OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN))
+            raise OSError(number, os.strerror(number))
         return original(path, *arguments, **named)
 
     monkeypatch.setattr(os, function, failing)
+
+
+def test_a_file_that_cannot_be_opened_is_quarantined(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for reasons that are not the file's. A file that is not there cannot be moved."""
+    name, table = PATH.rpartition("/")[2], inventory.table(TABLE.path)
+    with monkeypatch.context() as patched:
+        fail_for(patched, "open", name, errno.EMFILE)
+        for work in (table.check, table.set_aside_if_damaged):
+            with pytest.raises(OSError, match="Too many open files"):
+                work(PATH)
+        assert aside(root) == frozenset()
+    with monkeypatch.context() as patched:
+        fail_for(patched, "open", name, errno.EIO)
+        assert (table.check(PATH), aside(root)) == (True, {PATH})
+    assert not quarantine.set_aside(root, TABLE.path, PATH)
+    assert states(inventory.report([TABLE.reference])[0]) == {0: "corrupt", 1: "complete"}
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        pytest.param(errno.EIO, "is damaged", id="the disk cannot read it"),
+        pytest.param(errno.EMFILE, "Too many open files", id="out of descriptors"),
+        pytest.param(None, "is damaged", id="another content"),
+    ],
+)
+@pytest.mark.parametrize("function", ["open", "pread"])
+def test_no_damaged_file_is_served(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, function: str, number: int | None,
+    message: str,
+) -> None:  # fmt: skip
+    """Good ones are, also those of no manifest. A damaged one leaves the readers' path."""
+    free = data_path(2)
+    publish(root, TABLE.path, free, b"of a load")
+    for path, content in ((PATH, b"12345"), (free, b"of a load")):
+        descriptor, entry = inventory.open_verified(TABLE.path, path)
+        assert (os.pread(descriptor, 99, 0), entry.sha256) == (content, sha256_hex(content))
+        os.close(descriptor)
+    if number is None:
+        damage(on_disk(root, TABLE.path, PATH))
+    else:
+        root.ledger.forget(TABLE.path, [PATH])
+    with monkeypatch.context() as patched:
+        if number is not None and function == "open":
+            fail_for(patched, "open", PATH.rpartition("/")[2], number)
+        elif number is not None:
+            patched.setattr(os, "pread", Mock(side_effect=OSError(number, os.strerror(number))))
+        with pytest.raises(OSError if number == errno.EMFILE else FileCorrupt, match=message):
+            inventory.open_verified(TABLE.path, PATH)
+    assert aside(root) == (frozenset() if number == errno.EMFILE else {PATH})
+    with pytest.raises(NotHeld):
+        inventory.open_verified(TABLE.path, data_path(3))
+
+
+def test_links_in_the_quarantine_lead_nowhere(
+    root: DataRoot, inventory: Inventory, clock: Clock, tmp_path: Path
+) -> None:
+    """A tenant that can write there cannot have others' folders and files removed, nor read."""
+    break_and_notice(root, inventory)
+    outside, place = tmp_path / "outside", root.path / QUARANTINE_DIRECTORY / str(TABLE.path) / "data"
+    (outside / "o_year=2" / "empty").mkdir(parents=True)
+    (outside / data_path(0).rpartition("/")[2]).write_bytes(b"foreign")
+    (place / "o_year=2").symlink_to(outside / "o_year=2")
+    (place / "o_year=3").symlink_to(outside)
+    (place / data_path(0).rpartition("/")[2]).symlink_to(outside / data_path(0).rpartition("/")[2])
+    before = sorted(outside.rglob("*"))
+    assert aside(root) == {PATH}
+    inventory.report([NOTHING_LIVE])
+    for purged in (0, 1):
+        assert QuarantinePurge(root, inventory.live_digests).run() == purged
+        clock.advance(QUARANTINE_SECONDS)
+    assert sorted(outside.rglob("*")) == before
 
 
 def test_a_file_that_cannot_be_moved_stops_no_other(
@@ -186,19 +264,23 @@ UNKNOWN_LIVE = TABLE.reference.model_copy(update={"retained_manifests": ("0" * 6
 
 
 @pytest.mark.parametrize(
-    ("reference", "purged"),
+    ("reference", "in_place", "purged"),
     [
-        pytest.param(TABLE.reference, 0, id="named, and the only copy here"),
-        pytest.param(UNKNOWN_LIVE, 0, id="a live manifest is not here"),
-        pytest.param(None, 0, id="the operator has not asked yet"),
-        pytest.param(NOTHING_LIVE, 1, id="no live manifest names it"),
+        pytest.param(TABLE.reference, None, 0, id="named, and the only copy here"),
+        pytest.param(UNKNOWN_LIVE, None, 0, id="a live manifest is not here"),
+        pytest.param(None, None, 0, id="the operator has not asked yet"),
+        pytest.param(NOTHING_LIVE, None, 1, id="no live manifest names it"),
+        pytest.param(NOTHING_LIVE, b"other", 1, id="no live manifest names it, nor another file in its place"),
     ],
 )
 def test_a_possible_last_copy_is_not_purged(
-    root: DataRoot, inventory: Inventory, clock: Clock, reference: TableReference | None, purged: int
-) -> None:
+    root: DataRoot, inventory: Inventory, clock: Clock, reference: TableReference | None, in_place: bytes | None,
+    purged: int,
+) -> None:  # fmt: skip
     """A damaged copy may be all that there is; files that no manifest names go, or the disk would fill."""
     break_and_notice(root, inventory)
+    if in_place is not None:
+        on_disk(root, TABLE.path, PATH).write_bytes(in_place)
     asked = Inventory(root)
     if reference is not None:
         asked.report([reference])
@@ -260,6 +342,25 @@ def test_a_file_that_can_be_read_again_goes_back(
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"12345"
     assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
     assert root.names((QUARANTINE_DIRECTORY, TABLE.path.namespace)) == []
+
+
+@pytest.mark.parametrize("function", ["open", "pread"], ids=["in its place", "in the quarantine"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES], ids=errno.errorcode.get)
+def test_a_purge_fails_for_all_but_bad_places_of_the_disk(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, function: str, number: int
+) -> None:
+    """Those are what the quarantine is for. Whatever fails, the file stays."""
+    break_and_notice(root, inventory)
+    purge = QuarantinePurge(root, inventory.live_digests)
+    with monkeypatch.context() as patched, contextlib.ExitStack() as expected:
+        if function == "open":
+            fail_for(patched, "open", PATH.rpartition("/")[2], number)
+        else:
+            patched.setattr(os, "pread", Mock(side_effect=OSError(number, os.strerror(number))))
+        if number != errno.EIO:
+            expected.enter_context(pytest.raises(OSError, match=os.strerror(number)))
+        assert purge.run() == 0
+    assert aside(root) == {PATH}
 
 
 def test_a_good_file_replaces_nothing(root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,6 +452,8 @@ def test_dropping_a_bucket_empties_its_quarantine(root: DataRoot, inventory: Inv
     """Otherwise the node would be called corrupt, and ordered to drop it, again and again."""
     break_and_notice(root, inventory)
     live = removal.LiveManifests((TABLE.reference.manifest,), 3600)
+    sweep(inventory)
+    assert states(inventory.report([TABLE.reference])[0])[0] == "corrupt"
     removal.delete_bucket(inventory, TABLE.path, 0, live)
     assert aside(root) == frozenset()
     assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "complete"}

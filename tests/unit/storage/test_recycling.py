@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable
 
 import pytest
@@ -40,6 +41,30 @@ def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
     assert purge.run() == [TABLE.path]
     assert list((root.path / ".recycle").iterdir()) == []
     assert root.ledger.entries(TABLE.path) == {}
+
+
+def test_the_retention_is_durable_before_the_folder_is_in_the_bin(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power loss a folder without one would be kept for a day, however long was asked for."""
+    publish_table(root, TABLE)
+    steps: list[str] = []
+    sync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        steps.append("sync folder" if stat.S_ISDIR(status.st_mode) else f"sync {status.st_size} bytes")
+        sync(descriptor)
+
+    def renamed(name: str, *given: str, **named: int) -> None:
+        steps.append("rename folder" if name == TABLE.path.directory else "rename retention")
+        rename(name, *given, **named)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    recycling.recycle(Inventory(root), TABLE.path, 100)
+    written = len('{"keepSeconds": 100, "keptSeconds": 0}')
+    assert steps == [f"sync {written} bytes", "rename retention", "rename folder", "sync folder", "sync folder"]
 
 
 def test_recycling_again_is_no_error(root: DataRoot) -> None:
@@ -259,8 +284,11 @@ def test_late_files_of_a_load_hide_no_others(root: DataRoot, clock: Clock, late:
     if late == "in the bin":
         clock.advance(10)
         recycling.recycle(inventory, TABLE.path, 100)
+    before = inventory.table(SUCCESSOR).size_bytes()
     for _ in range(2):
         recycling.restore(inventory, TABLE.path, SUCCESSOR)
+    inventory.table(SUCCESSOR).look()
+    assert (before, inventory.table(SUCCESSOR).size_bytes()) == (0, 15 + len(b"never committed"))
     assert root.tables() == (SUCCESSOR,)
     assert list((root.path / ".recycle").iterdir()) == []
     assert on_disk(root, SUCCESSOR, extra).read_bytes() == b"never committed"

@@ -47,13 +47,18 @@ def test_dropping_a_bucket_spares_files_of_running_loads(root: DataRoot, clock: 
     publish_table(root, TABLE)
     young = data_path(1, load="not-committed")
     publish(root, TABLE.path, young, b"12")
+    publish_manifest(root, NEXT)
     inventory, before = Inventory(root), paths(root)
+    assert inventory.report([TABLE.reference])[0].buckets[1].state == "complete"
     assert delete_bucket(inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=1, bytes=5)
     assert before - paths(root) == {data_path(1, partition="o_year=1")}
+    assert inventory.report([TABLE.reference])[0].buckets[1].state is None
+    assert root.ledger.entry(TABLE.path, data_path(1, partition="o_year=1")) is None
     assert not on_disk(root, TABLE.path, "data/o_year=1").exists()
     clock.advance(10)
     assert delete_bucket(inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=1, bytes=2)
     assert delete_bucket(inventory, TABLE.path, 1, LiveManifests(LIVE, 10)) == Removed(files=0, bytes=0)
+    assert manifest_path(NEXT.manifest) in paths(root), "it may name files of other buckets"
 
 
 def test_deleting_from_an_absent_table_is_no_error(root: DataRoot) -> None:
@@ -105,19 +110,21 @@ def test_a_snapshot_stays_for_the_grace_after_it_was_last_live(root: DataRoot, c
     assert data_path(0, partition="o_year=0") not in paths(root)
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["live again", "verified again"])
-def test_the_grace_restarts_when_a_snapshot_is_needed_again(root: DataRoot, clock: Clock, named: bool) -> None:
+@pytest.mark.parametrize("how", ["live again", "verified again", "named by another collection"])
+def test_the_grace_restarts_when_a_snapshot_is_needed_again(root: DataRoot, clock: Clock, how: str) -> None:
     """It was rolled back to, or loaded again, between two collections."""
     publish_table(root, TABLE)
     publish_table(root, NEXT)
     inventory, before = Inventory(root), paths(root)
     collect_garbage(inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
     clock.advance(60)
-    if named:
+    if how == "live again":
         inventory.report([TABLE.reference])
         inventory.report([NEXT.reference])
-    else:
+    elif how == "verified again":
         root.note_use(TABLE.path, TABLE.manifest)
+    else:
+        collect_garbage(inventory, TABLE.path, LiveManifests((TABLE.manifest, NEXT.manifest), 0))
     clock.advance(60)
     collect_garbage(inventory, TABLE.path, LiveManifests((NEXT.manifest,), 100))
     clock.advance(99)
@@ -192,11 +199,16 @@ def test_files_committed_after_the_order_stay(root: DataRoot, clock: Clock, dele
     """A load ran for longer than the grace: its files are old, but its manifest has just been published."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, NEXT_FILE, NEXT.contents[NEXT_FILE])
+    publish(root, TABLE.path, GARBAGE, b"garbage")
     delete(Inventory(root), LiveManifests(LIVE, 100))
     clock.advance(200)
     publish_manifest(root, NEXT)
+    others = {data_path(0, load=f"other-{number}") for number in range(9)}
+    for path in others:
+        publish(root, TABLE.path, path, b"of another load")
     delete(Inventory(root), LiveManifests(LIVE, 100))
-    assert {NEXT_FILE, manifest_path(NEXT.manifest)} <= paths(root)
+    assert {NEXT_FILE, manifest_path(NEXT.manifest)} | others <= paths(root)
+    assert GARBAGE not in paths(root)
 
 
 @pytest.mark.parametrize("delete", DELETIONS)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from colocation.storage.table_inventory import TableInventory
 from colocation.storage.wanted import ManifestCache, files_of_bucket
 from tests.support.manifests import compressed, join_frames
 
-from .tables import data_path, make_table, on_disk, publish, publish_table, sha256_hex
+from .tables import damage, data_path, make_table, on_disk, publish, publish_table, sha256_hex
 
 PATH, OTHER = data_path(0), data_path(1)
 TABLE = make_table({PATH: b"12345", OTHER: b"other"})
@@ -72,8 +73,9 @@ def test_the_files_of_one_bucket(root: DataRoot, is_framed: bool) -> None:
 def test_a_manifest_that_is_too_long_is_not_read(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any loader may have put it there; it would take the agent's memory."""
     publish_table(root, TABLE)
-    monkeypatch.setattr("colocation.storage.wanted.MAX_MANIFEST_BYTES", len(TABLE.stored) - 1)
-    assert ManifestCache(root, TABLE.path).wanted(TABLE.manifest) is None
+    for most, is_read in ((len(TABLE.stored), True), (len(TABLE.stored) - 1, False)):
+        monkeypatch.setattr("colocation.storage.wanted.MAX_MANIFEST_BYTES", most)
+        assert (ManifestCache(root, TABLE.path).wanted(TABLE.manifest) is not None) is is_read
 
 
 def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -92,13 +94,70 @@ def test_a_manifest_that_is_not_understood_is_read_once(root: DataRoot, monkeypa
     assert read == [sha256]
 
 
+@pytest.mark.parametrize(("names", "room"), [(1, None), (1, 1), (3, 3), (3, 2)])
+def test_a_manifest_is_read_once(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch, names: int, room: int | None
+) -> None:
+    """Also one that finds no room; it is read again when there is some."""
+    memory = ManifestRoom(None if room is None else room * BYTES_OF_A_FILE)
+    table = make_table({data_path(bucket): b"x" for bucket in range(names)})
+    publish(root, table.path, manifest_path(table.manifest), table.stored)
+    read, manifests = reads_of(monkeypatch), ManifestCache(root, table.path, memory)
+    assert [manifests.wanted(table.manifest) is not None for _ in range(3)] == [room != 2] * 3
+    assert read == [table.manifest]
+
+
+@pytest.mark.parametrize(
+    "change", [pytest.param(lambda path: path.unlink(), id="gone"), pytest.param(damage, id="damaged")]
+)
+def test_a_manifest_that_is_lost_is_forgotten(root: DataRoot, change: Callable[[Path], object]) -> None:
+    """It takes no room, and what it named is unknown, also after it was lost many times."""
+    memory = ManifestRoom(3 * BYTES_OF_A_FILE)
+    manifests = ManifestCache(root, TABLE.path, memory)
+    manifests.keep({TABLE.manifest})
+    for _ in range(3):
+        publish_table(root, TABLE)
+        assert manifests.wanted(TABLE.manifest) is not None
+        assert (manifests.expected_sha256(PATH), memory.has("lake", 2)) == (sha256_hex(b"12345"), False)
+        change(on_disk(root, TABLE.path, manifest_path(TABLE.manifest)))
+        assert manifests.wanted(TABLE.manifest) is None
+        assert (manifests.expected_sha256(PATH), manifests.live_digests(PATH)) == (None, None)
+        assert (memory.has("lake", 3), memory.has("lake", 4)) == (True, False)
+
+
+def test_manifests_that_are_not_live_make_room(root: DataRoot) -> None:
+    """A load's manifest stays until memory is needed: here there is room for one."""
+    manifests = ManifestCache(root, TABLE.path, ManifestRoom(2 * BYTES_OF_A_FILE))
+    first, second = (published(root, lambda one, number=number: one.update(snapshotId=number)) for number in (1, 2))
+    for sha256 in (first, second, first):
+        assert manifests.wanted(sha256) is not None
+        manifests.keep(())
+        assert [one for one in (first, second) if one in manifests] == [sha256]
+
+
+def test_the_live_manifest_that_was_used_last_counts(root: DataRoot) -> None:
+    """The question asks for the newest; retained ones may differ while a rolled back load is repeated."""
+    tables = [make_table({PATH: content}, snapshot=number) for number, content in enumerate((b"one", b"two"))]
+    for table in tables:
+        publish(root, table.path, manifest_path(table.manifest), table.stored)
+    manifests = ManifestCache(root, TABLE.path)
+    manifests.keep({table.manifest for table in tables})
+    for table in (*tables, *tables):
+        assert manifests.wanted(table.manifest)
+        assert manifests.expected_sha256(PATH) == sha256_hex(table.contents[PATH])
+    manifests.clear()
+    assert manifests.expected_sha256(PATH) is None
+
+
 def test_only_live_manifests_and_the_newest_others_stay_in_memory(root: DataRoot) -> None:
     """A loader can have any number of them verified, also in folders of no table."""
     manifests = ManifestCache(root, TABLE.path)
     made = [published(root, lambda manifest, number=number: manifest.update(snapshotId=number)) for number in range(9)]
     manifests.keep(made[:2])
     assert all(manifests.wanted(sha256) for sha256 in made)
-    assert [sha256 for sha256 in made if sha256 in manifests] == [*made[:2], *made[-wanted.SPARE_MANIFESTS :]]
+    for _ in range(2):
+        assert [sha256 for sha256 in made if sha256 in manifests] == [*made[:2], *made[-wanted.SPARE_MANIFESTS :]]
+        manifests.keep(made[:2])
 
 
 def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
@@ -117,6 +176,8 @@ def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: p
     assert shelves["more"].wanted(more.manifest) is None
     assert "names 4 files, for which this agent has no memory left" in caplog.text
     assert len(shelves["small"].wanted(small.manifest)) == 2
+    shelves["more"].clear()
+    assert shelves["more"].wanted(more.manifest) is None
     shelves["large"].clear()
     assert len(shelves["more"].wanted(more.manifest)) == 4
 
@@ -178,6 +239,7 @@ def test_a_live_manifest_that_is_not_held_may_name_any_file(root: DataRoot) -> N
         manifests.keep(live)
         assert [manifests.wanted(sha256) is not None for sha256 in sorted(live)].count(True) == 1
         assert (manifests.live_digests("data/bucket=00009/none.parquet") == frozenset()) is known
+    assert [manifests.live_digests(manifest_path(one)) for one in ("f" * 64, "e" * 64)] == [{"f" * 64}, frozenset()]
 
 
 def test_a_manifest_that_is_not_live_defines_no_content(root: DataRoot) -> None:
@@ -192,4 +254,4 @@ def test_a_manifest_that_is_not_live_defines_no_content(root: DataRoot) -> None:
     assert manifests.expected_sha256(data_path(2)) is None
     assert manifests.calls_damaged(PATH, sha256_hex(b"foreign"))
     manifests.keep({foreign.manifest})
-    assert manifests.wanted(foreign.manifest) and manifests.expected_sha256(data_path(2)) == sha256_hex(b"new")
+    assert manifests.expected_sha256(data_path(2)) == sha256_hex(b"new")
