@@ -50,6 +50,13 @@ def test_the_supported_kubernetes_is_the_charts() -> None:
 
 
 @pytest.mark.parametrize("one", pages(), ids=lambda one: one.name)
+def test_tables_have_a_head(one: Page) -> None:
+    """Rows that an empty line parts from their table's head are shown as text with bars."""
+    tables = [rows.splitlines() for rows in re.findall(r"(?:^\|.*\n)+", f"{one.prose}\n", re.MULTILINE)]
+    assert [rows[0] for rows in tables if not re.fullmatch(r"\|(?:-+\|)+", "".join(rows[1:2]))] == []
+
+
+@pytest.mark.parametrize("one", pages(), ids=lambda one: one.name)
 def test_manifests_are_valid(one: Page) -> None:
     """YAML parses, and our kinds are what the model takes."""
     for block in one.blocks({"yaml"}):
