@@ -48,7 +48,7 @@ class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         statuses = self.server.readiness if self.path == "/readyz" else self.server.lists
         body = json.dumps(TABLES).encode()
-        is_forbidden = f"/namespaces/{self.server.forbidden}/" in self.path
+        is_forbidden = f"/namespaces/{self.server.forbidden}/" in f"{self.path}/"
         self.send_response(403 if is_forbidden else statuses.pop(0) if statuses else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -100,7 +100,7 @@ def test_a_query_waits(session: SparkSession, server: ApiServer, lists: list[int
 def test_missing_rights_are_reported(session: SparkSession, server: ApiServer) -> None:
     """By an API server that reports that it is ready."""
     server.lists = [403] * 9
-    with pytest.raises(AnalysisException, match=r"this account may not see or change it; ask for ClusterRole"):
+    with pytest.raises(AnalysisException, match=r"this account may not see or change it; check the name, or ask"):
         session.table("away.shop.orders")
 
 
@@ -112,6 +112,17 @@ def test_a_name_in_the_current_namespace_needs_no_other_rights(session: SparkSes
         assert session.sql("SELECT * FROM orders.snapshots").collect() == []
         with pytest.raises(AnalysisException, match=r"orders/lines: this account may not see or change it"):
             session.table("orders.lines")
+    finally:
+        session.sql("USE spark_catalog.default")
+
+
+def test_clients_may_begin_in_default_without_rights_there(session: SparkSession, server: ApiServer) -> None:
+    """As dbt's does, by USE; every cluster has that namespace."""
+    server.forbidden = "default"
+    try:
+        session.sql("USE away.default")
+        with pytest.raises(AnalysisException, match="tables of namespace default: this account may not see"):
+            session.sql("SHOW TABLES")
     finally:
         session.sql("USE spark_catalog.default")
 

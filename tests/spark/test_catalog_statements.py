@@ -238,6 +238,7 @@ REFUSED = {
     f"CREATE VIEW {IN}.shown AS SELECT 1":
         "catalog lake does not take CREATE VIEW; use CREATE VIEW spark_catalog.<database>.<view> AS …, or CREATE",
     f"CREATE OR REPLACE VIEW {IN}.shown AS SELECT * FROM {{t}}": "catalog lake does not take CREATE VIEW; use",
+    f"DROP VIEW {IN}.refusing": "catalog lake does not take DROP VIEW; it has tables only .*DROP TABLE",
     f"SHOW TABLES IN {CATALOG}": "name the namespace: lake.<namespace>",
     f"CREATE TABLE {IN}.n (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS": "it names neither a group nor a number",
     f"CREATE TABLE {IN}.n (k BIGINT) CLUSTER BY (k) {SALES}": "CLUSTER BY, clusterBy or cluster_by; give CLUSTERED BY",

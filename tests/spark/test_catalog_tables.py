@@ -142,7 +142,7 @@ def test_an_operator_that_does_not_judge(session: SparkSession, tables: ClusterT
             "TBLPROPERTIES ('replication_num'='2')",
             "its name is '_ab'; allowed", id="name",
         ),
-        pytest.param(f"CREATE NAMESPACE {CATALOG}.other", "with kubectl", id="namespace"),
+        pytest.param(f"CREATE NAMESPACE {CATALOG}.other", "make it by `colocation init -n other`", id="namespace"),
     ],
 )  # fmt: skip
 def test_what_no_table_can_be(session: SparkSession, operator: Operator, statement: str, message: str) -> None:

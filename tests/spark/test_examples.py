@@ -45,6 +45,11 @@ for cell in json.load(open(sys.argv[1]))["cells"]:
         printed.append(out.getvalue())
 json.dump(printed, sys.stdout)
 """
+SEEDS = """
+seeds:
+- name: weekdays
+  config: {column_types: {day: bigint}, clustered_by: [day], buckets: 8, tblproperties: {colocate_with: sales}}
+"""
 READY = f"views of namespace {NAMESPACE} are up to date"
 
 
@@ -197,26 +202,30 @@ def test_dbt(server: Servers, tables: ClusterTables, tmp_path: Path) -> None:
 
 
 def test_strategies_of_dbt(server: Servers, tables: ClusterTables, tmp_path: Path) -> None:
-    """Models that append with new columns, overwrite partitions and are made again, twice; tests and the catalog."""
+    """Models that append with new columns, overwrite partitions and are made again, twice; a seed, tests, the catalog."""
     project = tmp_path / "project"
     shutil.copytree(EXAMPLES / "dbt", project, ignore=shutil.ignore_patterns("models"))
     shutil.copytree(Path(__file__).with_name("dbt_models"), project / "models")
+    (project / "seeds").mkdir()
+    (project / "seeds" / "weekdays.csv").write_text("day,name\n1,Sunday\n2,Monday\n")
+    (project / "seeds" / "seeds.yml").write_text(SEEDS)
     with closing(server.thrift("colocation.shop")) as client:
         first = dbt(server, tmp_path, "build", "--vars", "{wide: false, more: 0}", project=project)
-        assert "PASS=5" in first, first
+        assert "PASS=6" in first, first
         client.run("INSERT INTO orders VALUES (21, DATE '1995-01-08', 21)")
         second = dbt(server, tmp_path, "build", "--vars", "{wide: true, more: 100}", project=project)
-        assert "PASS=5" in second, second
+        assert "PASS=6" in second, second
         appended = "SELECT count(*), count(price), max(price) FROM appended"
         assert client.run(appended) == [("22", "1", "21.00")]
         assert client.run("SELECT count(*), sum(price) FROM whole") == [("22", f"{sum(range(22)) + 2200}.00")]
+        assert client.run("SELECT count(*), max(name) FROM weekdays") == [("2", "Sunday")]
         by_day = "SELECT o_orderdate >= DATE '1995-01-07', count(*), sum(price) FROM days GROUP BY 1 ORDER BY 1"
         assert client.run(by_day) == [
             ("false", "18", f"{sum(range(18))}.00"), ("true", "4", f"{sum(range(18, 22)) + 400}.00")
         ]  # fmt: skip
         documented = dbt(server, tmp_path, "docs", "generate", "--vars", "{wide: true, more: 0}", project=project)
         assert "Catalog written" in documented, documented
-        for table in ("appended", "whole", "days"):
+        for table in ("appended", "whole", "days", "weekdays"):
             client.run(f"DROP TABLE {table}")
         client.run("DELETE FROM orders WHERE o_orderkey = 21")
 

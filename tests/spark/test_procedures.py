@@ -298,6 +298,7 @@ def test_explained_by_call(session: SparkSession) -> None:
         (f"SortMergeJoin Inner (a.k = b.k) of {table}, {table}", True, ""),
         (f"HashAggregate (a.v) of {table}, {table}", False, reason),
     ]
+    assert session.sql(f"CALL {CATALOG}.system.explain('EXPLAIN {join}')").collect() == rows
     text = call(session, "explain", f"'{join}'", "format => 'text'")["text"]
     assert text.startswith("== Physical Plan ==") and f"colocate: false, reason: {reason}" in text
     assert json.loads(call(session, "explain", f"'{join}'", "'json'")["json"])["exchanges"] == 0

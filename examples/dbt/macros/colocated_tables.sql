@@ -7,3 +7,17 @@
 {% macro generate_schema_name(custom_schema_name, node) %}
   {{ return((custom_schema_name or target.schema) | trim) }}
 {% endmacro %}
+
+{# dbt-spark makes seeds without tblproperties, by which they name their group. #}
+{% macro spark__create_csv_table(model, agate_table) %}
+  {%- set types = model['config'].get('column_types', {}) -%}
+  {% call statement('_') %}
+    create table {{ this.render() }} (
+      {%- for name in agate_table.column_names %}
+      {{ name }} {{ types.get(name, adapter.convert_type(agate_table, loop.index0)) }}{{ ',' if not loop.last }}
+      {%- endfor %}
+    )
+    {{ file_format_clause() }} {{ clustered_cols(label='clustered by') }} {{ tblproperties_clause() }}
+  {% endcall %}
+  {{ return('') }}
+{% endmacro %}

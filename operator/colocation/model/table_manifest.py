@@ -382,10 +382,13 @@ def check_format(format_version: int, sha256: str, parts: ManifestParts) -> None
     """Refuse a manifest that a newer version of us wrote, or that is not stored as its format requires.
 
     Raises:
-        ValueError: saying which format it has and which this version reads.
+        ValueError: saying which format it has, which this release reads, and what to do.
     """
     if format_version > FORMAT_VERSION:
-        raise ValueError(f"manifest {sha256} has format {format_version}; this version reads {FORMAT_VERSION}")
+        raise ValueError(
+            f"manifest {sha256} has format {format_version}; this release reads up to {FORMAT_VERSION}: use the image "
+            "of the release that wrote it, or a later one (docs/reference/versions.md)"
+        )
     if parts.is_framed != (format_version >= FRAMED_FORMAT):
         raise ValueError(f"manifest {sha256} is not stored as one of format {format_version}")
 

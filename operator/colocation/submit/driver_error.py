@@ -7,9 +7,13 @@ from typing import NamedTuple
 TRACEBACK = "Traceback (most recent call last):"
 UNCAUGHT = "Exception in thread "
 CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
+_NOT_STARTED = re.compile(r"^(?:\w+\.py: error: .+|\S*python\S*: can't open file .+)$", re.MULTILINE)
+"""Of a program that the image lacks, or that does not know its options; Spark then just has its exit code."""
 _MODULES = re.compile(r"^(\w+\.)+(?=\w+(Error|Exception|Warning)?:( |$))")
 """The modules in front of an exception's class, which users do not need."""
 
+_STATUS = re.compile(r"\. Received status: Status\(.*")
+"""The whole answer of the API server, behind its message."""
 _FAILED_TASK = re.compile(r"^.*Job aborted due to stage failure: .*?\(\S+ executor \S+\): ")
 """In front of why a task failed."""
 _WAITED = "Exception thrown in awaitResult:"
@@ -33,6 +37,9 @@ def _mistake(pattern: str, advice: str) -> _Mistake:
 MISTAKES = (
     _mistake(r"\[TABLE_OR_VIEW_NOT_FOUND\]",
              "`colocation tables -n {namespace}` lists the tables; name one of another namespace NAMESPACE.TABLE"),
+    _mistake(r'User "system:serviceaccount:[^"]+" cannot ',
+             "this account lacks the rights of a Spark driver: `colocation init -n {namespace} --service-account NAME` "
+             "gives them, or name another account by --service-account"),
     _mistake(r"\[PATH_NOT_FOUND\].* file:",
              "this is a path of the driver's own pod: name the store, as in s3a://lake/orders, or mount the files into "
              "driver and executors: docs/how-to/load-tables.md#volumes-sizes-and-settings-of-the-pods"),
@@ -50,6 +57,12 @@ MISTAKES = (
     _mistake(r"CANNOT_READ_FILE_FOOTER|\[UNABLE_TO_INFER_SCHEMA\]",
              "if the files have another format, name it: --format csv, json, orc, …; if the folder is empty, check the "
              "path"),
+    _mistake(r"^\w+\.py: error: unrecognized arguments|can't open file '/opt/colocation/jobs/",
+             "the image is none of this command's release (`colocation --version`): name one by --image, or set the "
+             "chart's spark.image; an image of your own needs this release's wheel: docs/how-to/own-images.md"),
+    _mistake(r"\((StartError|ContainerCannotRun)\)",
+             "the image has no program that starts Spark's pods: build it from colocation-spark, or from an image of "
+             "Spark: docs/how-to/own-images.md"),
     _mistake(r"ClassNotFoundException: dev\.colocation\.",
              "the image has no jar of colocation: build it from colocation-spark, or add the wheel to it: "
              "docs/how-to/own-images.md"),
@@ -58,22 +71,23 @@ MISTAKES = (
 
 
 def find_error(log: str) -> str:
-    """The driver's error by its log, in one line: the end of the last Python traceback, else Java's last uncaught
-    exception; may be empty.
+    """The driver's error by its log, in one line: the end of the last Python traceback, why the program did not
+    start, or Java's last uncaught exception; may be empty.
 
     An exception is named by its class alone. For a call of Java the cause is Java's own message.
     """
     _, mark, rest = log.rpartition(TRACEBACK)
     lines = rest.splitlines()
     if not mark:
-        return next((line for line in reversed(lines) if line.startswith(UNCAUGHT)), "")
+        uncaught = [line for line in reversed(lines) if line.startswith(UNCAUGHT)]
+        return next(iter(_NOT_STARTED.findall(log) or uncaught), "")
     number = next((number for number, line in enumerate(lines) if line and not line[0].isspace()), None)
     if number is None:
         return ""
     is_of_java = CALL_OF_JAVA in lines[number] and number + 1 < len(lines)
     number += is_of_java
     error = _why(lines[number].removeprefix(": ") if is_of_java else lines[number], lines[number + 1:])
-    return _MODULES.sub("", error).rstrip("; ")
+    return _MODULES.sub("", _STATUS.sub("", error)).rstrip("; ")
 
 
 def _why(error: str, following: Sequence[str]) -> str:

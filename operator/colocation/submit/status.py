@@ -19,7 +19,7 @@ UNSCHEDULABLE, GATED = "Unschedulable", "SchedulingGated"
 """The second: the reason of a pod that a controller, such as Kueue, does not let be scheduled yet."""
 _OF_PREEMPTION = re.compile(r"\s*(no new claims to deallocate,\s*)?preemption: .*", re.DOTALL)
 """The end of the scheduler's message: that no pod of a lower priority is in the way either."""
-_REFUSED_POD = re.compile(r'pods "[^"\n]+" is forbidden: [^\n]*?(?=\. Received status|$)', re.MULTILINE)
+_REFUSED_POD = re.compile(r'pods "[^"\n]+" is forbidden: [^\n]*?(?=\. Received status|, metadata=|$)', re.MULTILINE)
 
 
 class Obstacle(Frozen):

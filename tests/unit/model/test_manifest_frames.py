@@ -96,7 +96,7 @@ def test_a_manifest_of_format_2_becomes_one_of_format_1_again() -> None:
         ),
         pytest.param(join_frames(HEADER, [frame_of(4, [file(4)])]), "allowed: 0 to 3", id="out of range"),
         pytest.param(join_frames({**HEADER, "formatVersion": 1}, []), "not stored as one of format 1", id="format"),
-        pytest.param(join_frames({**HEADER, "formatVersion": 3}, []), "has format 3; this version reads 2", id="newer"),
+        pytest.param(join_frames({**HEADER, "formatVersion": 3}, []), "has format 3; this release reads up to 2: use the image", id="newer"),
         pytest.param(join_frames(HEADER, []) + b"more", "4 bytes behind its last frame", id="longer"),
         pytest.param(compressed(json.dumps(HEADER).encode()), "not stored as one of format 2", id="plain"),
     ],

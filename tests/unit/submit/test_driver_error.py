@@ -11,6 +11,7 @@ TASK = (
     "2.0 (TID 5) (10.244.1.27 executor 2)"
 )
 SPARK = "org.apache.spark.SparkException"
+FORBIDDEN = 'pods "x" is forbidden: User "system:serviceaccount:shop:default" cannot get resource "pods"'
 FOOTER = f"{SPARK}: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.csv"
 
 
@@ -20,6 +21,13 @@ FOOTER = f"{SPARK}: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.cs
         pytest.param("", "", id="no log"),
         pytest.param("INFO fine", "", id="no exception"),
         pytest.param("Exception in thread main x.Y: z\n\tat a.b", "Exception in thread main x.Y: z", id="Java"),
+        pytest.param("/opt/python/bin/python: can't open file '/opt/colocation/jobs/sql.py': [Errno 2] No such file\n"
+                     "Exception in thread main x.SparkUserAppException: User application exited with 2\n\tat a.b",
+                     "/opt/python/bin/python: can't open file '/opt/colocation/jobs/sql.py': [Errno 2] No such file",
+                     id="no program"),
+        pytest.param("usage: load.py [-h] table\nload.py: error: unrecognized arguments: --new\n"
+                     "Exception in thread main x.SparkUserAppException: User application exited with 2\n\tat a.b",
+                     "load.py: error: unrecognized arguments: --new", id="a program of another release"),
         pytest.param("Traceback (most recent call last):\n  a\nA: 1\nTraceback (most recent call last):\n  b\nB: 2",
                      "B: 2", id="the last of two"),
         pytest.param("Traceback (most recent call last):\n  a\npyspark.errors.exceptions.captured.AnalysisException: "
@@ -43,6 +51,9 @@ FOOTER = f"{SPARK}: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.cs
                      "Caused by: java.net.ConnectException: http://catalog: Connection refused\n\tat a.b",
                      "RESTException: Error occurred while processing GET: java.net.ConnectException: http://catalog: "
                      "Connection refused", id="an error without a reason"),
+        pytest.param(f'{CALL}: {SPARK}: no scheduler\nCaused by: x.ApiError: {FORBIDDEN}. Received status: Status(code=403, '
+                     f'message={FORBIDDEN}, metadata=ListMeta(), reason=Forbidden)\n\tat a.b',
+                     f"SparkException: no scheduler: x.ApiError: {FORBIDDEN}", id="a Status"),
         pytest.param(f"{CALL}: {SPARK}: {WAITED} \n\tat a.b", f"SparkException: {WAITED}", id="no cause"),
         pytest.param(f"{CALL}: {SPARK}: {TASK}: ExecutorLostFailure (executor 2 exited)",
                      "ExecutorLostFailure (executor 2 exited)", id="an executor was lost"),
@@ -58,6 +69,7 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
     [
         pytest.param("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `ordrs` cannot be found.",
                      "`colocation tables -n shop` lists the tables", id="a misspelt table"),
+        pytest.param(FORBIDDEN, "colocation init -n shop --service-account", id="an account without rights"),
         pytest.param("AnalysisException: [PATH_NOT_FOUND] Path does not exist: file:/lake/orders. SQLSTATE: 42K03",
                      "a path of the driver's own pod: name the store", id="a path of this machine"),
         pytest.param("AccessDeniedException: s3a://lake: org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS "
@@ -73,6 +85,12 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
         pytest.param(FOOTER, "--format csv, json", id="a file of another format"),
         pytest.param("AnalysisException: [UNABLE_TO_INFER_SCHEMA] Unable to infer schema for Parquet.",
                      "if the folder is empty", id="an empty folder"),
+        pytest.param("python: can't open file '/opt/colocation/jobs/sql.py': [Errno 2] No such file or directory",
+                     "none of this command's release", id="an image without our programs"),
+        pytest.param("the driver ended with exit code 128 (StartError)", "no program that starts Spark's pods",
+                     id="an image without Spark"),
+        pytest.param("load.py: error: unrecognized arguments: --new", "none of this command's release",
+                     id="an image of another release"),
         pytest.param("ClassNotFoundException: dev.colocation.spark.ColocationPlugin",
                      "the image has no jar of colocation", id="an image of Spark's"),
     ],

@@ -49,6 +49,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
       "RecoverPartitions", List.of("RECOVER PARTITIONS", NO_REPAIR),
       "LoadData", List.of("LOAD DATA", "use INSERT INTO … SELECT * FROM parquet.`<path>`"),
       "CreateView", List.of("CREATE VIEW", NO_VIEWS),
+      "DropView", List.of("DROP VIEW", "it has tables only (DROP TABLE); views are in spark_catalog.<database>, or temporary"),
       "CreateTableLike", List.of("CREATE TABLE … LIKE", "use the statement of SHOW CREATE TABLE for the other table, with the new name"),
       "SetTableSerDeProperties", List.of("SET SERDE", "files are Parquet: leave the statement out"));
 

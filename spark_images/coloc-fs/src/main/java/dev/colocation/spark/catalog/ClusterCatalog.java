@@ -435,7 +435,9 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public void createNamespace(String[] namespace, Map<String, String> metadata) {
-    throw clustersOwn();
+    String wanted = String.join(".", namespace);
+    throw new ColocationException("there is no namespace " + wanted + ", and namespaces of catalog " + name + " are Kubernetes "
+        + "namespaces: make it by `colocation init -n " + wanted + "`; a database for views is spark_catalog." + wanted).unchecked();
   }
 
   @Override

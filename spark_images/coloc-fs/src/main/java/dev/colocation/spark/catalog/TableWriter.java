@@ -72,7 +72,8 @@ final class TableWriter {
     }
     table.set("spec", spec);
     String what = what(namespace, name);
-    KubernetesApi.Answer answer = api.send(what, "POST", KubernetesApi.collection(namespace, KubernetesApi.TABLES), table);
+    KubernetesApi.Answer answer = api.send(what, "POST",
+        KubernetesApi.collection(namespace, KubernetesApi.TABLES) + KubernetesApi.KNOWN_FIELDS_ONLY, table);
     Optional<JsonNode> own = answer.status() == HttpURLConnection.HTTP_CONFLICT
         ? read(namespace, name).filter(this::isOwn) : Optional.of(KubernetesApi.checked(what, answer));
     if (own.isEmpty()) {
@@ -172,7 +173,7 @@ final class TableWriter {
       ObjectNode metadata = (ObjectNode) body.path("metadata");
       metadata.set("resourceVersion", object.path("metadata").path("resourceVersion"));
       ((ObjectNode) metadata.path("annotations")).put(REQUEST, request);
-      KubernetesApi.Answer answer = api.send(what, "PATCH", path(namespace, name), body);
+      KubernetesApi.Answer answer = api.send(what, "PATCH", path(namespace, name) + KubernetesApi.KNOWN_FIELDS_ONLY, body);
       if (answer.status() == HttpURLConnection.HTTP_CONFLICT && attempt < MOST_ATTEMPTS) {
         pause(attempt);
         continue;
@@ -196,7 +197,8 @@ final class TableWriter {
   void validate(String namespace, String name, JsonNode object, ObjectNode patch) {
     if (!patch.isEmpty()) {
       String what = what(namespace, name);
-      KubernetesApi.checked(what, api.send(what, "PATCH", path(namespace, name) + "?dryRun=All", body(object, patch, true)));
+      String path = path(namespace, name) + KubernetesApi.KNOWN_FIELDS_ONLY + "&dryRun=All";
+      KubernetesApi.checked(what, api.send(what, "PATCH", path, body(object, patch, true)));
     }
   }
 

@@ -29,6 +29,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import java.util.regex.Pattern;
 
 /**
  * Access to the API server by Spark's own client, which has the configuration, the credentials and the retries; objects are JSON.
@@ -45,8 +46,21 @@ public final class KubernetesApi implements Cluster.Requests {
       + "the pod it was made for is not known, as after a restore of etcd; start the application again";
 
   /** The message for a 403, after the name of the requested object. */
-  static final String FORBIDDEN = ": this account may not see or change it; ask for ClusterRole colocation-user in "
-      + "that namespace, for changes colocation-edit (colocation-view is enough for a group of another one)";
+  static final String FORBIDDEN = ": this account may not see or change it; check the name, or ask for ClusterRole "
+      + "colocation-user in that namespace, for changes colocation-edit (colocation-view is enough for a group of another one)";
+
+  /** Begins RBAC's refusals; quotas, policies and namespaces that end refuse with the same status. */
+  private static final Pattern LACKS_RIGHT = Pattern.compile("User \"[^\"]*\" cannot ");
+
+  /** For a 404 without a Status, which is that of a path that the API server does not serve. */
+  private static final String NOT_INSTALLED = ": the cluster does not know ColocatedTables; install the chart there "
+      + "(docs/how-to/install.md), or choose another cluster by kubeconfig or context of the catalog";
+
+  /** Refuses fields of a spec that the cluster's kinds do not have: they would be left out silently. */
+  public static final String KNOWN_FIELDS_ONLY = "?fieldValidation=Strict";
+  private static final String UNKNOWN_FIELD = "unknown field \"";
+  private static final String OLDER_KINDS = "; the cluster's kinds are of an older release than this jar: upgrade them first "
+      + "(docs/how-to/upgrade.md#steps), or use the Spark image of the operator's release";
 
   private static final int REQUEST_SECONDS = 30;
   private static final String TOO_LATE = "no answer within " + REQUEST_SECONDS + " s";
@@ -146,11 +160,15 @@ public final class KubernetesApi implements Cluster.Requests {
 
   /** The error message for an answer that refuses a request. */
   static String refusal(String what, Answer answer) {
+    String message = answer.body().path("message").asText().strip();
+    String answered = ": the API server answered " + (answer.status() == NO_ANSWER ? "nothing" : answer.status()) + ": " + message;
     return what + switch (answer.status()) {
       case HttpURLConnection.HTTP_UNAUTHORIZED -> TOKEN_REFUSED;
-      case HttpURLConnection.HTTP_FORBIDDEN -> FORBIDDEN;
-      default -> ": the API server answered " + (answer.status() == NO_ANSWER ? "nothing" : answer.status()) + ": "
-          + answer.body().path("message").asText();
+      case HttpURLConnection.HTTP_FORBIDDEN -> message.isEmpty() || LACKS_RIGHT.matcher(message).find()
+          ? FORBIDDEN : ": the cluster refuses it: " + message;
+      case HttpURLConnection.HTTP_NOT_FOUND -> message.isEmpty() ? NOT_INSTALLED : answered;
+      case HttpURLConnection.HTTP_BAD_REQUEST -> answered + (message.contains(UNKNOWN_FIELD) ? OLDER_KINDS : "");
+      default -> answered;
     };
   }
 

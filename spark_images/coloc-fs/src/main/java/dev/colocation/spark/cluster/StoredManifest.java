@@ -80,7 +80,7 @@ public final class StoredManifest {
       StoredManifest manifest = new StoredManifest(
           ManifestStore.isFramed(stored) ? ManifestStore.asPlainText(stored, sha256) : decompressed(stored));
       int version = manifest.header.path("formatVersion").asInt();
-      require(version <= FORMAT_VERSION, "it has format " + version + "; this version reads " + FORMAT_VERSION);
+      require(version <= FORMAT_VERSION, "it has " + Manifest.newerFormat(version, FORMAT_VERSION));
       ManifestHeader.check(manifest.header);
       Set<String> paths = new HashSet<>();
       for (DataFile file : manifest.files) {

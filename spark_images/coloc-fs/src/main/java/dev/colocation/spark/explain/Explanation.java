@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.command.ExecutedCommandExec;
+import org.apache.spark.sql.execution.command.ExplainCommand;
 
 /**
  * What {@code explain} reports on a query or statement.
@@ -47,10 +48,11 @@ public record Explanation(
         all(plans, Verdicts::windows), plans.stream().mapToInt(Verdicts::exchanges).sum(), isFinal, changes);
   }
 
-  /** The plan of a statement in SQL, which is not run, also if it is a command. */
+  /** The plan of a statement in SQL, which is not run, also if it is a command; {@code EXPLAIN} before it changes nothing. */
   public static Explanation of(SparkSession session, String statement) throws Exception {
     LogicalPlan parsed = session.sessionState().sqlParser().parsePlan(statement);
-    return of(session.sessionState().executePlan(parsed, CommandExecutionMode.SKIP()));
+    LogicalPlan statementItself = parsed instanceof ExplainCommand explain ? explain.logicalPlan() : parsed;
+    return of(session.sessionState().executePlan(statementItself, CommandExecutionMode.SKIP()));
   }
 
   /** None of a statement that has run: what was committed since might make planning fail. */

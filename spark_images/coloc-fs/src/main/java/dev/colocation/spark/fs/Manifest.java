@@ -181,7 +181,7 @@ public final class Manifest {
   private static void checkFormat(JsonNode header, String sha256, int stored) throws IOException {
     int version = header.path("formatVersion").asInt();
     if (version > FORMAT_VERSION) {
-      throw new IOException("manifest " + sha256 + " has format " + version + "; this version reads " + FORMAT_VERSION);
+      throw new IOException("manifest " + sha256 + " has " + newerFormat(version, FORMAT_VERSION));
     }
     if ((version >= FRAMED_FORMAT) != (stored >= FRAMED_FORMAT)) {
       throw new IOException("manifest " + sha256 + " is not stored as one of format " + version);
@@ -191,6 +191,12 @@ public final class Manifest {
     } catch (IOException error) {
       throw new IOException("manifest " + sha256 + ": " + error.getMessage(), error);
     }
+  }
+
+  /** Why a manifest of a later release is not read, and what to do. */
+  public static String newerFormat(int format, int readable) {
+    return "format " + format + "; this release reads up to " + readable
+        + ": use the Spark image of the release that wrote it, or a later one (docs/reference/versions.md)";
   }
 
   /** Columns as manifests and specs of tables have them. */

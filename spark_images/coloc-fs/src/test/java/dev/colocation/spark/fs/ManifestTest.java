@@ -45,7 +45,7 @@ class ManifestTest {
   @Test
   void refusesNewerFormats() throws Exception {
     table.manifest = table.writeManifest(Map.of("formatVersion", 3, "buckets", 2, "files", List.of()));
-    assertTrue(refusal().contains("format 3; this version reads 2"), refusal());
+    assertTrue(refusal().contains("format 3; this release reads up to 2: use the Spark image"), refusal());
   }
 
   /** Content that does not have the digest in its name is refused. */

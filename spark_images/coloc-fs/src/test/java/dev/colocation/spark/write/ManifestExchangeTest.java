@@ -106,7 +106,7 @@ class ManifestExchangeTest {
 
   @ParameterizedTest
   @CsvSource(delimiter = '|', textBlock = """
-      "formatVersion":1      | "formatVersion":2    | it has format 2; this version reads 1
+      "formatVersion":1      | "formatVersion":2    | it has format 2; this release reads up to 1: use
       "bucket":1             | "bucket":0           | is listed in bucket 0 but its name has another one
       "buckets":2            | "buckets":1          | is in bucket 1; allowed: 0 to 0
       "rows":3               | "rows":"x"           | lacks its path, digest, rows or bytes
