@@ -202,7 +202,7 @@ def test_dbt(server: Servers, tables: ClusterTables, tmp_path: Path) -> None:
 
 
 def test_strategies_of_dbt(server: Servers, tables: ClusterTables, tmp_path: Path) -> None:
-    """Models that append with new columns, overwrite partitions and are made again, twice; a seed, tests, the catalog."""
+    """A seed, and models that append with new columns, overwrite partitions and are made again, twice; their tests."""
     project = tmp_path / "project"
     shutil.copytree(EXAMPLES / "dbt", project, ignore=shutil.ignore_patterns("models"))
     shutil.copytree(Path(__file__).with_name("dbt_models"), project / "models")

@@ -1,7 +1,9 @@
 """What ``colocation load`` reads: any format of Spark, with its options."""
 
 import re
+import threading
 from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,20 @@ def test_a_store_that_does_not_answer_is_refused(spark: SparkSession) -> None:
             read(spark, "s3a://127.0.0.1:1/orders", "csv", {})
     finally:
         hadoop.unset("fs.s3a.impl")
+
+
+def test_a_store_without_tls_is_refused(spark: SparkSession) -> None:
+    """An address of https:// whose server speaks HTTP: the connector would repeat that, too."""
+    hadoop = spark._jsc.hadoopConfiguration()
+    hadoop.set("fs.s3a.impl", "org.apache.hadoop.hdfs.web.SWebHdfsFileSystem")
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as plain:
+        threading.Thread(target=plain.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(ValueError, match=r"the store does not answer: .*SSL.*; check its address"):
+                read(spark, f"s3a://127.0.0.1:{plain.server_port}/orders", "csv", {})
+        finally:
+            plain.shutdown()
+            hadoop.unset("fs.s3a.impl")
 
 
 def test_tables_of_catalogs_are_read_by_name(spark: SparkSession) -> None:

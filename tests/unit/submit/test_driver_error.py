@@ -51,8 +51,8 @@ FOOTER = f"{SPARK}: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] no footer in x.cs
                      "Caused by: java.net.ConnectException: http://catalog: Connection refused\n\tat a.b",
                      "RESTException: Error occurred while processing GET: java.net.ConnectException: http://catalog: "
                      "Connection refused", id="an error without a reason"),
-        pytest.param(f'{CALL}: {SPARK}: no scheduler\nCaused by: x.ApiError: {FORBIDDEN}. Received status: Status(code=403, '
-                     f'message={FORBIDDEN}, metadata=ListMeta(), reason=Forbidden)\n\tat a.b',
+        pytest.param(f"{CALL}: {SPARK}: no scheduler\nCaused by: x.ApiError: {FORBIDDEN}. Received status: "
+                     f"Status(code=403, message={FORBIDDEN}, metadata=ListMeta(), reason=Forbidden)\n\tat a.b",
                      f"SparkException: no scheduler: x.ApiError: {FORBIDDEN}", id="a Status"),
         pytest.param(f"{CALL}: {SPARK}: {WAITED} \n\tat a.b", f"SparkException: {WAITED}", id="no cause"),
         pytest.param(f"{CALL}: {SPARK}: {TASK}: ExecutorLostFailure (executor 2 exited)",

@@ -41,7 +41,8 @@ INSTEAD = {
 """By kind of table, where the path is not what its format reads."""
 FIRST_LOOK = {"fs.s3a.attempts.maximum": "1", "fs.s3a.retry.limit": "3", "fs.s3a.impl.disable.cache": "true"}
 """S3A repeats a request without an answer for more than six minutes, and prints nothing meanwhile."""
-UNREACHABLE = ("ConnectException", "UnknownHostException", "SocketTimeoutException", "ConnectTimeoutException")
+UNREACHABLE = ("java.net.", "javax.net.ssl.", "org.apache.hadoop.net.")
+"""Packages of the errors of a store that does not answer: no server, name or route, a timeout, no TLS."""
 NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
 
 
@@ -130,7 +131,7 @@ def refuse_unreachable_store(spark: SparkSession, path: str) -> None:
         finally:
             store.close()
     except Py4JJavaError as error:
-        if error.java_exception.getClass().getSimpleName() not in UNREACHABLE:
+        if not error.java_exception.getClass().getName().startswith(UNREACHABLE):
             return  # the read that follows reports why the path cannot be read
         reason = str(error.java_exception.getMessage()).splitlines()[0].rpartition("Exception: ")[2]
         raise ValueError(
