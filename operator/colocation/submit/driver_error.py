@@ -37,6 +37,8 @@ def _mistake(pattern: str, advice: str) -> _Mistake:
 MISTAKES = (
     _mistake(r"\[TABLE_OR_VIEW_NOT_FOUND\]",
              "`colocation tables -n {namespace}` lists the tables; name one of another namespace NAMESPACE.TABLE"),
+    _mistake(r'clusterrole\S* "colocation-[^"]+" not found',
+             "the chart, which has these roles, is not installed: docs/how-to/install.md#install"),
     _mistake(r'User "system:serviceaccount:[^"]+" cannot ',
              "this account lacks the rights of a Spark driver: `colocation init -n {namespace} --service-account NAME` "
              "gives them, or name another account by --service-account"),

@@ -69,6 +69,8 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
     [
         pytest.param("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `ordrs` cannot be found.",
                      "`colocation tables -n shop` lists the tables", id="a misspelt table"),
+        pytest.param(f'{FORBIDDEN}: RBAC: clusterrole.rbac.authorization.k8s.io "colocation-user" not found',
+                     "the chart, which has these roles, is not installed", id="an uninstalled chart"),
         pytest.param(FORBIDDEN, "colocation init -n shop --service-account", id="an account without rights"),
         pytest.param("AnalysisException: [PATH_NOT_FOUND] Path does not exist: file:/lake/orders. SQLSTATE: 42K03",
                      "a path of the driver's own pod: name the store", id="a path of this machine"),

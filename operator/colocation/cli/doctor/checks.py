@@ -145,7 +145,8 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
     pods = facts.operators or ()
     if not any(pod.ready for pod in pods):
         troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "it has no pod"
-        advice = f"{where}; if it runs in another namespace: --operator-namespace"
+        first = where if pods else f"install the chart: {INSTALL}"
+        advice = f"{first}; if it runs in another namespace: --operator-namespace"
         yield "error", f"no operator is ready in {facts.operator_namespace}: {troubles}", advice
     if facts.lease_renewed is None:
         yield "error", "no operator leads: the Lease colocation-operator is missing", f"look at its log: {where}"
@@ -159,7 +160,8 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
 def check_agents(facts: Facts) -> Iterator[Verdict]:
     """Every agent is ready."""
     if not facts.agents:
-        yield "error", "no agent runs", "set the chart's agent.nodeSelector to labels that your nodes have"
+        select = "set the chart's agent.nodeSelector to labels that your nodes have"
+        yield "error", "no agent runs", select if facts.operators else f"install the chart: {INSTALL}"
     down = _nodes_down(facts)
     for pod in facts.agents or ():
         if not pod.ready and pod.node not in down:

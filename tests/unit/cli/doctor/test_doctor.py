@@ -72,8 +72,9 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "role colocation-admin", id="no right"),
         pytest.param({"missing_namespaces": ("nope",)}, "rights", "error", "there is no namespace nope",
                      "colocation init -n nope", id="no namespace"),
-        pytest.param({"operators": ()}, "operator", "error",
-                     "it has no pod", "--operator-namespace", id="no operator"),
+        pytest.param({"operators": ()}, "operator", "error", "it has no pod",
+                     "docs/how-to/install.md#install; if it runs in another namespace: --operator-namespace",
+                     id="no operator"),
         pytest.param({"operators": (pod("operator-1", ready=False, trouble="ImagePullBackOff"),)}, "operator", "error",
                      "operator-1: ImagePullBackOff", "kubectl get pods", id="its image cannot be had"),
         pytest.param({"lease_renewed": NOW - timedelta(seconds=90)}, "operator", "error",
@@ -124,6 +125,12 @@ def test_each_finding_shows_what_to_do(
     assert advice in found[0].advice
     for page, anchor in re.findall(r"(docs/[\w/.-]+\.md)#([\w-]+)", found[0].advice):
         assert anchor in Page(REPOSITORY / page).anchors
+
+
+def test_an_uninstalled_chart_is_to_be_installed() -> None:
+    """Not to be configured: the kinds and the groups stay without it."""
+    found = [one for one in diagnose(facts(operators=(), agents=())) if one.level != "ok"]
+    assert [(one.check, "install.md#install" in one.advice) for one in found] == [("operator", True), ("agents", True)]
 
 
 @pytest.mark.parametrize(

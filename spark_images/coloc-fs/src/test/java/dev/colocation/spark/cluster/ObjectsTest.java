@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.fs.Buckets;
 import dev.colocation.spark.fs.Manifest;
@@ -43,9 +44,16 @@ final class ObjectsTest {
   }
 
   @ParameterizedTest
-  @CsvSource({"401, start the application again", "403, ask for ClusterRole colocation-user", "410, the API server answered 410: gone"})
-  void refusalsNameTheCure(int status, String words) throws JsonProcessingException {
-    KubernetesApi.Answer answer = new KubernetesApi.Answer(status, json("{'message': 'gone'}"), Optional.empty());
+  @CsvSource(delimiter = '|', value = {
+      "401 | gone | start the application again",
+      "403 | User \"ann\" cannot get it | ask for ClusterRole colocation-user",
+      "403 | exceeded quota | the cluster refuses it: exceeded quota",
+      "404 | '' | does not know ColocatedTables",
+      "400 | strict decoding error: unknown field \"spec.x\" | of an older release than this jar",
+      "410 | gone | the API server answered 410: gone"})
+  void refusalsNameTheCure(int status, String message, String words) throws JsonProcessingException {
+    KubernetesApi.Answer answer =
+        new KubernetesApi.Answer(status, JsonNodeFactory.instance.objectNode().put("message", message), Optional.empty());
     Exception refusal = assertThrows(Exception.class, () -> KubernetesApi.checked("ColocatedTable shop/orders", answer));
     assertTrue(refusal.getMessage().contains("ColocatedTable shop/orders") && refusal.getMessage().contains(words), refusal.getMessage());
   }
