@@ -7,7 +7,7 @@ import pytest
 
 from colocation.model.conditions import Condition, ConditionType, Reason
 from colocation.model.schema_check import Refusal
-from colocation.model.table import Retention, TableSnapshot
+from colocation.model.table import ColocatedTableStatus, Retention, TableSnapshot
 from colocation.reconcile.actions import CreateGroup, PostEvent, WriteTableStatus
 from colocation.reconcile.group_status import MAX_SHORT_MESSAGE
 from colocation.reconcile.recovery import Recovery
@@ -28,6 +28,7 @@ WITHOUT_MAP = group()
 REFUSED = Refusal(reason=Reason.SCHEMA_MISMATCH, message="another key")
 MISSING = Refusal(reason=Reason.MANIFEST_MISSING, message="no node has it")
 LOST, RECORD = recovering(ORDERS)
+VAGUE, PARENT = table("a", "new"), table("b", "new", buckets=4, replicas=3)
 STALLED_MOVE = replace(SPARE, shortage="no room")
 
 
@@ -70,8 +71,9 @@ COLUMNS = [{"name": "k", "type": "bigint"}]
 @pytest.mark.parametrize(
     ("found", "fields"),
     [
-        pytest.param(facts(), {"accepted": True, "group": "sales", "groupId": "12345678.1", "buckets": 2, "replicas": 2,
-                               "observedGeneration": 1}, id="it is in its group"),
+        pytest.param(facts({"buckets": None}),
+                     {"accepted": True, "group": "sales", "groupId": "12345678.1", "buckets": 2, "replicas": 2,
+                      "observedGeneration": 1}, id="it is in its group"),
         pytest.param(facts({"group_id": "before"}, group_id=None), {"groupId": "before"}, id="its id is not known"),
         pytest.param(facts(spec={"replicas": 3}), {"replicas": 3}, id="it asks for replicas"),
         pytest.param(facts(transfer=SPARE), {"accepted": True, "replicas": 5}, id="it moves: as its group remembers"),
@@ -120,7 +122,7 @@ def test_a_table_that_is_brought_back_gets_its_snapshot_once_it_is_whole(homeles
     found = facts(of=LOST, recovery=recovery(homeless))
     events = [one for one in table_actions(found, NOW) if isinstance(one, PostEvent)]
     assert RECORD.snapshot is not None
-    assert written(found).get("snapshot") == (None if homeless else RECORD.snapshot.to_json_dict())
+    assert written(found).get("snapshot", "") == ("" if homeless else RECORD.snapshot.to_json_dict())
     is_posted = ("TableRecovered", "snapshot 1, 0 rows") in [(one.reason, one.message) for one in events]
     assert is_posted is not bool(homeless)
 
@@ -185,6 +187,7 @@ IS_ACCEPTED = ("Normal", "TableAccepted", "the table is in group sales")
         pytest.param(facts({"accepted": None, "group": None}), [IS_ACCEPTED], id="accepted"),
         pytest.param(facts(WAS_REFUSED), [IS_ACCEPTED], id="accepted after all"),
         pytest.param(facts(WAS_ACCEPTED, refusal=REFUSED), [IS_REFUSED], id="refused"),
+        pytest.param(facts(WAS_ACCEPTED, refusal=REFUSED, group=None), [IS_REFUSED], id="refused, and nowhere"),
         pytest.param(facts(WAS_REFUSED, refusal=REFUSED), [], id="refused as before"),
         pytest.param(facts(WAS_FULL, refusal=REFUSED), [IS_REFUSED], id="refused for another reason"),
         pytest.param(facts({**WAS_ACCEPTED, "group": "stock"}),
@@ -203,6 +206,20 @@ def test_one_event_for_each_change(found: TableFacts, events: list[tuple[str, st
     assert {(one.kind, one.subject) for one in posted} <= {("ColocatedTable", ORDERS.identity)}
 
 
+@pytest.mark.parametrize("found", [facts(), facts(refusal=REFUSED), facts(transfer=STALLED_MOVE)])
+def test_a_status_is_written_once(found: TableFacts) -> None:
+    """The next pass finds nothing to write."""
+    status = found.table.status.to_json_dict() | written(found)
+    after = replace(found.table, status=ColocatedTableStatus.model_validate(status))
+    assert list(table_actions(replace(found, view=found.view._replace(table=after)), NOW)) == []
+
+
+def test_a_table_waits_for_a_group_that_is_made_from_another_one() -> None:
+    """It gives no buckets, and needs not."""
+    view = {"wanted": ("shop", "new"), "rivals": (VAGUE, PARENT)}
+    assert list(table_actions(facts(of=VAGUE, view=view, group=None), NOW)) == []
+
+
 def test_a_table_whose_group_is_made_has_no_status_yet() -> None:
     """Nothing is wrong with it."""
     assert list(table_actions(facts(group=None), NOW)) == []
@@ -217,6 +234,7 @@ def test_a_fault_leaves_the_rest_of_the_status_as_it_is() -> None:
     write, event = fault_actions(before, fault, NOW)
     assert isinstance(write, WriteTableStatus) and isinstance(event, PostEvent)
     assert set(write.status) == {"conditions"}
+    assert "lastTransitionTime" in write.status["conditions"][0]  # type: ignore[index]
     shown = tuple(map(Condition.model_validate, write.status["conditions"]))  # type: ignore[call-overload]
     assert [(one.type, one.status, one.reason, one.message) for one in shown] == [
         ("Ready", "False", "InvalidStatus", long[:-1]), ("Stalled", "True", "InvalidStatus", long[:-1]),
@@ -237,7 +255,6 @@ def test_a_table_that_goes_gets_no_status(deleting: bool) -> None:
     assert bool(found) is not deleting
 
 
-VAGUE, PARENT = table("a", "new"), table("b", "new", buckets=4, replicas=3)
 
 
 @pytest.mark.parametrize(

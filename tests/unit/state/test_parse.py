@@ -1,15 +1,48 @@
 """Kubernetes' objects as the operator sees them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from colocation.manifests.clone_job import CloneJobSettings, clone_job
+from colocation.manifests.clone_job import (
+    ANNOTATION_FAILURES,
+    ANNOTATION_NAMESPACE,
+    ANNOTATION_TARGET,
+    CloneJobSettings,
+    clone_job,
+)
+from colocation.model.base import MAX_BUCKETS
 from colocation.model.clone import CloneSource, CloneSpec
-from colocation.state.objects import JobPhase
+from colocation.model.names import (
+    ANNOTATION_ACCEPTED_DISK,
+    ANNOTATION_ADOPTS,
+    ANNOTATION_APPROVED_PROPOSAL,
+    ANNOTATION_DISCARDED_FOLDERS,
+    ANNOTATION_MARKED_UNSTABLE,
+    ANNOTATION_RECOVERS,
+    LABEL_BUCKET,
+    LABEL_GROUP,
+    LABEL_NODE_CERTIFICATES,
+    LABEL_NODE_TOKENS,
+    LABEL_PRIVATE,
+    NODE_LABEL_PREFIX,
+    RECOVER_PREFIX,
+)
+from colocation.state.objects import Identity, JobPhase, ObservedAgent, ObservedHolder, ObservedNode
 from colocation.state.observation import Observation
-from colocation.state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
+from colocation.state.parse import (
+    MAX_FAILURES,
+    UNKNOWN_TIME,
+    format_time,
+    parse_agent,
+    parse_clone_job,
+    parse_group,
+    parse_holder,
+    parse_identity,
+    parse_node,
+    parse_table,
+)
 
 from .objects import NOW, agent
 
@@ -162,3 +195,169 @@ def test_fields_of_newer_definitions_are_ignored() -> None:
     of_group = {"bucketKey": ["int"], "buckets": 4, "replicas": 2, "later": "", "relocation": {"later": 1}}
     group = parse_group({"metadata": metadata(), "spec": of_group})
     assert group.spec is not None
+
+
+AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        pytest.param(metadata(generation=7), Identity("shop", "it", "12345678-uid", "7", 7, AT), id="all of it"),
+        pytest.param(metadata(deletionTimestamp=TIME), Identity("shop", "it", "12345678-uid", "7", 0, AT, True),
+                     id="it is being deleted"),
+        pytest.param({"generation": "7", "name": 5, "creationTimestamp": "soon"},
+                     Identity("", "", "", "", 0, UNKNOWN_TIME), id="nothing that is understood"),
+    ],
+)  # fmt: skip
+def test_the_metadata_of_any_object(shown: dict[str, Any], expected: Identity) -> None:
+    """What is missing is empty."""
+    assert parse_identity({"metadata": shown}) == expected
+
+
+def test_times_are_written_in_utc() -> None:
+    """In whole seconds."""
+    east = timezone(timedelta(hours=2))
+    assert format_time(datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=east)) == TIME
+
+
+@pytest.mark.parametrize(("label", "is_private"), [("true", True), ("false", False), (None, False)])
+def test_what_users_ask_of_a_group(label: str | None, is_private: bool) -> None:
+    """By annotations; others' annotations ask for nothing."""
+    annotations = {
+        ANNOTATION_MARKED_UNSTABLE: "somebody", ANNOTATION_APPROVED_PROPOSAL: "0a1b", f"{RECOVER_PREFIX}12345678": "",
+        f"{RECOVER_PREFIX}87654321": "yes", "other/12345678": "",
+    }  # fmt: skip
+    body = {"metadata": metadata(annotations=annotations, labels={LABEL_PRIVATE: label} if label else {}), "spec": {}}
+    found = parse_group(body)
+    assert (found.marked_unstable, found.approved_proposal, found.private) == ("somebody", "0a1b", is_private)
+    assert found.recover_requests == {"12345678", "87654321"}
+    assert found.spec is None and "spec.buckets" in found.spec_error
+
+
+def test_what_a_table_is_made_from() -> None:
+    """By annotations."""
+    annotations = {ANNOTATION_RECOVERS: "old", ANNOTATION_ADOPTS: "0a1b2c3d"}
+    found = parse_table({"metadata": metadata(annotations=annotations)})
+    assert (found.recovers, found.adopts, found.replaces) == ("old", "0a1b2c3d", None)
+    plain = parse_table({"metadata": metadata()})
+    assert (plain.recovers, plain.adopts) == (None, "")
+
+
+def test_a_node() -> None:
+    """Labels by which executors find groups are apart from the others."""
+    label = f"{NODE_LABEL_PREFIX}shop.sales"
+    not_ready = {"type": "Ready", "status": "False", "message": "no", "lastTransitionTime": TIME}
+    body = {
+        "metadata": metadata(
+            labels={"zone": "a", label: "true", "odd": 5}, deletionTimestamp=TIME,
+            annotations={ANNOTATION_ACCEPTED_DISK: "0" * 16, ANNOTATION_DISCARDED_FOLDERS: "shop/a-1  shop/b-2"},
+        ),
+        "status": {"conditions": ["odd", not_ready]},
+    }  # fmt: skip
+    assert parse_node(body) == ObservedNode(
+        "it", {"zone": "a"}, False, AT, "no", True, uid="12345678-uid", accepted_disk="0" * 16,
+        discarded_folders=frozenset({"shop/a-1", "shop/b-2"}), group_labels={label: "true"},
+    )  # fmt: skip
+    assert parse_node({"metadata": metadata()}).not_ready_message == "the node has no Ready condition"
+
+
+def taint(key: str, effect: str = "NoSchedule") -> dict[str, str]:
+    return {"key": key, "effect": effect}
+
+
+@pytest.mark.parametrize(
+    ("spec", "schedulable"),
+    [
+        pytest.param({}, True, id="nothing is said"),
+        pytest.param({"unschedulable": True}, False, id="cordoned"),
+        pytest.param({"unschedulable": False}, True, id="not cordoned any more"),
+        pytest.param({"taints": [taint("full")]}, False, id="a taint"),
+        pytest.param({"taints": [taint("full", "NoExecute")]}, False, id="a taint that evicts"),
+        pytest.param({"taints": [taint("full", "PreferNoSchedule")]}, True, id="a wish"),
+        pytest.param({"taints": [taint("ours")]}, True, id="one that is tolerated"),
+        pytest.param({"taints": [taint("node.kubernetes.io/not-ready")]}, True, id="not ready: the condition tells"),
+        pytest.param({"taints": [taint("ours"), taint("full")]}, False, id="one of two"),
+        pytest.param({"unschedulable": True, "taints": [taint("ours")]}, False, id="cordoned, and tolerated"),
+    ],
+)
+def test_whether_a_node_takes_new_replicas(spec: dict[str, Any], schedulable: bool) -> None:
+    """As the scheduler would see it."""
+    assert parse_node({"metadata": metadata(), "spec": spec}, ("ours",)).schedulable is schedulable
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [
+        ([], True),
+        ([{"type": "Ready", "status": "True"}], True),
+        ([{"type": "Ready", "status": "False"}], False),
+        ([{"type": "PodScheduled", "status": "False"}], True),
+        ([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}], False),
+    ],
+)
+@pytest.mark.parametrize("label", ["true", "false", None])
+def test_an_agents_pod(conditions: list[dict[str, str]], ready: bool, label: str | None) -> None:
+    """Labels tell of what release it is."""
+    labels = {LABEL_NODE_TOKENS: label, LABEL_NODE_CERTIFICATES: label} if label else {}
+    status = {"podIP": "10.0.0.1", "hostIP": "192.0.2.1", "conditions": conditions}
+    body = {"metadata": metadata(labels=labels, deletionTimestamp=TIME), "spec": {"nodeName": "n"}, "status": status}
+    assert parse_agent(body) == ObservedAgent(
+        "shop", "it", "12345678-uid", "7", "n", "10.0.0.1", True, "192.0.2.1", 0, ready,
+        takes_node_tokens=label == "true", shares_certificate=label != "true",
+    )  # fmt: skip
+    bare = parse_agent({"metadata": metadata(), "spec": {"nodeName": "n"}})
+    assert bare is not None and (bare.address, bare.node_address, bare.deleting) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("phase", "has_ended"), [("Running", False), ("Succeeded", True), ("Failed", True), (None, False)]
+)
+def test_a_holder_pod(phase: str | None, has_ended: bool) -> None:
+    """Its node may not be known yet."""
+    body = {"metadata": metadata(), "spec": {"nodeName": "node-1"}, "status": {"phase": phase}}
+    assert parse_holder(body) == ObservedHolder("shop", "it", "12345678-uid", "node-1", AT, False, has_ended)
+    assert parse_holder({"metadata": metadata()}).node == ""
+
+
+def with_text(part: str, name: str, text: str | None) -> dict[str, Any]:
+    """A clone Job with this label or annotation; None = without it."""
+    body = job({}, failures=1)
+    texts = {**body["metadata"][part], name: text}
+    body["metadata"][part] = {key: value for key, value in texts.items() if value is not None}
+    return body
+
+
+OUR_ANNOTATIONS = (ANNOTATION_FAILURES, ANNOTATION_NAMESPACE, ANNOTATION_TARGET)
+NO_BUCKETS = ("", "-1", "x", "1.0", "\u00b2", "\u0663", str(MAX_BUCKETS), "1" * 99)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(with_text("labels", name, None) for name in (LABEL_BUCKET, LABEL_GROUP)),
+        *(with_text("annotations", name, None) for name in OUR_ANNOTATIONS),
+        *(with_text("labels", LABEL_BUCKET, text) for text in NO_BUCKETS),
+        with_text("annotations", ANNOTATION_FAILURES, str(10**9 + 1)),
+    ],
+)
+def test_a_job_without_our_texts_is_no_clone(body: dict[str, Any]) -> None:
+    """Whatever else it has."""
+    assert parse_clone_job(body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "bucket", "failures"),
+    [
+        (with_text("labels", LABEL_BUCKET, "0"), 0, 1),
+        (with_text("labels", LABEL_BUCKET, str(MAX_BUCKETS - 1)), MAX_BUCKETS - 1, 1),
+        (with_text("annotations", ANNOTATION_FAILURES, str(10**9)), 3, MAX_FAILURES),
+    ],
+)
+def test_numbers_of_a_clone_job(body: dict[str, Any], bucket: int, failures: int) -> None:
+    """However many attempts failed, the back-off is the longest."""
+    found = parse_clone_job(body)
+    assert found is not None
+    assert (found.bucket, found.failures, found.group, found.group_namespace, found.target, found.source) == (
+        bucket, failures, "sales", "shop", "node-2", None,
+    )  # fmt: skip

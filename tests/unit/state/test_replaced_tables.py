@@ -63,7 +63,7 @@ def test_files_that_will_go_need_not_fit(columns: tuple[Column, ...]) -> None:
     [written] = [one for one in table_actions(facts, NOW) if isinstance(one, WriteTableStatus)]
     assert [column["name"] for column in written.status["columns"]] == ["k", "v"]
     doing = next(one for one in written.status["conditions"] if one["type"] == "Reconciling")
-    assert doing["reason"] == Reason.REPLACING and ANNOTATION_REPLACES in doing["message"]
+    assert (doing["status"], doing["reason"]) == ("True", Reason.REPLACING) and ANNOTATION_REPLACES in doing["message"]
     assert sorted_of(now, redefined(now, OLD, None)).refusals == {}
 
 
