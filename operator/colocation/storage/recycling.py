@@ -142,8 +142,6 @@ def _is_same(name: str, source: int, target: int) -> bool:
             os.fdopen(open_regular_file(source, name), "rb") as ours,
             os.fdopen(open_regular_file(target, name), "rb") as theirs,
         ):
-            if os.path.sameopenfile(ours.fileno(), theirs.fileno()):
-                return True
             while content := ours.read(COMPARED_BYTES):
                 if theirs.read(len(content)) != content:
                     return False

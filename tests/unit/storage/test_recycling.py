@@ -1,15 +1,21 @@
 """Dropped tables wait in the bin, come back whole, or are purged."""
 
+import contextlib
 import errno
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from colocation.model.agent import TableReference
 from colocation.storage import folder_manifests, recycling
 from colocation.storage.errors import InvalidPath, ManifestMissing
+from colocation.storage.folders import names_in
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath, table_path
 from colocation.storage.root import DataRoot
@@ -67,13 +73,110 @@ def test_the_retention_is_durable_before_the_folder_is_in_the_bin(
     assert steps == [f"sync {written} bytes", "rename retention", "rename folder", "sync folder", "sync folder"]
 
 
+@pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])
+@pytest.mark.parametrize("has_folder", [True, False], ids=["file by file", "whole"])
+def test_what_comes_back_is_durable(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch, recycled: bool, has_folder: bool
+) -> None:
+    """Where files come to and where they leave are synced after the last rename; and both tables are locked."""
+    inventory, held, unsynced = Inventory(root), list[TablePath](), set[int]()
+    for table, successor in ((TABLE.path, SUCCESSOR), (SUCCESSOR, TABLE.path)):
+        publish(root, table, FIRST, b"rows")
+        if recycled:
+            recycling.recycle(inventory, table, 100)
+        if has_folder:
+            publish(root, successor, data_path(1), b"more")
+            publish(root, successor, data_path(2, partition="o_year=0"), b"more")
+        sync, rename, locked = os.fsync, os.rename, root.lock_of
+
+        def renamed(name: str, to: str, *, src_dir_fd: int, dst_dir_fd: int, rename: Any = rename) -> None:
+            rename(name, to, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            unsynced.update(os.fstat(folder).st_ino for folder in (src_dir_fd, dst_dir_fd))
+
+        def synced(folder: int, sync: Any = sync) -> None:
+            sync(folder)
+            unsynced.discard(os.fstat(folder).st_ino)
+
+        def noted(table: TablePath, locked: Any = locked) -> contextlib.AbstractContextManager[None]:
+            held.append(table)
+            return locked(table)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "rename", renamed)
+            patched.setattr(os, "fsync", synced)
+            patched.setattr(root, "lock_of", noted)
+            recycling.restore(inventory, table, successor)
+        assert unsynced == set()
+        assert held == sorted([table, successor]), "in one order, whoever is first"
+        held.clear()
+        assert on_disk(root, successor, FIRST).read_bytes() == b"rows"
+        shutil.rmtree(on_disk(root, successor, ""))
+
+
+def test_a_file_that_cannot_be_compared_stays(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be the only good copy."""
+    publish(root, TABLE.path, FIRST, b"rows")
+    publish(root, SUCCESSOR, FIRST, b"rows")
+    with monkeypatch.context() as patched:
+        fail(patched, "open", FIRST.rpartition("/")[2], errno.EIO)
+        recycling.restore(Inventory(root), TABLE.path, SUCCESSOR)
+    assert on_disk(root, TABLE.path, FIRST).read_bytes() == b"rows"
+
+
+def test_a_table_without_a_retention_stays_in_its_place(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk: it would be kept for a day only, and the order is repeated."""
+    publish_table(root, TABLE)
+    with monkeypatch.context() as patched:
+        fail(patched, "fsync", None, errno.ENOSPC)
+        with pytest.raises(OSError, match="No space left"):
+            recycling.recycle(Inventory(root), TABLE.path, 900_000)
+    assert (root.tables(), list((root.path / ".recycle").iterdir())) == ((TABLE.path,), [])
+
+
+@pytest.mark.parametrize(
+    ("keep_seconds", "seconds", "recorded"),
+    [(1000, 59, 0), (1000, 60, 60), (10_000, 199, 0), (10_000, 200, 200), (900_000, 86400 * 5, 86400 * 5)],
+)
+def test_how_long_a_folder_was_kept_is_recorded_seldom(
+    root: DataRoot, clock: Clock, keep_seconds: int, seconds: int, recorded: int
+) -> None:
+    """Each minute, or each fiftieth of its retention; and nothing else of the bin changes."""
+    publish_table(root, TABLE)
+    recycling.recycle(Inventory(root), TABLE.path, keep_seconds)
+    purge = recycling.Purge(root, UNWANTED)
+    purge.run()
+    before = sorted((root.path / ".recycle").iterdir())
+    clock.advance(seconds)
+    assert purge.run() == []
+    assert sorted((root.path / ".recycle").iterdir()) == before
+    assert json.loads(before[1].read_text()) == {"keepSeconds": keep_seconds, "keptSeconds": recorded}
+
+
+def test_a_link_in_the_bin_is_purged_and_not_followed(
+    root: DataRoot, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it leads to stays. A folder that comes back meanwhile is none that was purged."""
+    (tmp_path / "outside").mkdir()
+    link = root.path / ".recycle" / "shop.orders-0a1b2c3d.1"
+    link.symlink_to(tmp_path / "outside")
+    monkeypatch.setattr(recycling, "names_in", lambda folder: ["shop.lines-0a1b2c3d.1", *names_in(folder)])
+    purge = recycling.Purge(root, UNWANTED)
+    assert purge.run() == []
+    clock.advance(recycling.DEFAULT_KEEP_SECONDS)
+    assert purge.run() == [TABLE.path]
+    assert (link.is_symlink(), (tmp_path / "outside").is_dir()) == (False, True)
+    monkeypatch.undo()
+    assert (purge.run(), purge._watched) == ([], {})
+
+
 def test_recycling_again_is_no_error(root: DataRoot) -> None:
     """The second call finds nothing; a table re-created in between is recycled in addition to the first."""
     inventory = Inventory(root)
     publish_table(root, TABLE)
     recycling.recycle(inventory, TABLE.path, 100)
     recycling.recycle(inventory, TABLE.path, 100)
-    assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 1
+    recycling.recycle(inventory, TablePath("lake", TABLE.path.directory), 100)
+    assert sorted(path.is_dir() for path in (root.path / ".recycle").iterdir()) == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +187,7 @@ def test_recycling_again_is_no_error(root: DataRoot) -> None:
         pytest.param('{"keptSeconds": 5}', recycling.DEFAULT_KEEP_SECONDS, id="does not say how long"),
         pytest.param('{"keepSeconds": 1e999}', recycling.DEFAULT_KEEP_SECONDS, id="for ever"),
         pytest.param('{"keepSeconds": 100, "keptSeconds": -1000}', 100, id="kept for less than no time"),
+        pytest.param('{"keepSeconds": 100}', 100, id="does not say for how long it was kept"),
     ],
 )
 def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(
@@ -247,15 +351,22 @@ def test_a_file_that_cannot_be_deleted_stops_no_other_purge(
 @pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])
 def test_a_dropped_table_comes_back_as_its_successor(root: DataRoot, recycled: bool) -> None:
     """The same files under the successor's name are complete after they were verified; the bin is empty."""
-    publish_table(root, TABLE)
     inventory = Inventory(root)
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
+    assert root.tables() == ()
+    publish_table(root, TABLE)
+    publish_table(root, OTHER)
+    recycling.recycle(inventory, OTHER.path, 100)
+    folder = on_disk(root, TABLE.path, "").stat().st_ino
     if recycled:
         recycling.recycle(inventory, TABLE.path, 100)
-        assert [one.table for one in recycling.recycled_tables(root)] == [TABLE.path]
+        assert [one.table for one in recycling.recycled_tables(root)] == [OTHER.path, TABLE.path]
     for _ in range(2):
         recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert root.tables() == (SUCCESSOR,)
-    assert list((root.path / ".recycle").iterdir()) == []
+    assert on_disk(root, SUCCESSOR, "").stat().st_ino == folder, "one rename, however many files"
+    assert [one.table for one in recycling.recycled_tables(root)] == [OTHER.path]
+    assert len(list((root.path / ".recycle").iterdir())) == 2
     report = inventory.table(SUCCESSOR).verify(TABLE.manifest, deep=False)
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
@@ -284,11 +395,14 @@ def test_late_files_of_a_load_hide_no_others(root: DataRoot, clock: Clock, late:
     if late == "in the bin":
         clock.advance(10)
         recycling.recycle(inventory, TABLE.path, 100)
-    before = inventory.table(SUCCESSOR).size_bytes()
-    for _ in range(2):
-        recycling.restore(inventory, TABLE.path, SUCCESSOR)
-    inventory.table(SUCCESSOR).look()
-    assert (before, inventory.table(SUCCESSOR).size_bytes()) == (0, 15 + len(b"never committed"))
+    asked = [
+        TableReference(namespace=table.namespace, directory=table.directory) for table in (TABLE.path, SUCCESSOR)
+    ]
+    size_bytes = 15 + len(b"never committed")
+    assert sum(one.surplus_bytes for one in inventory.report(asked)) == (0 if late == "in the bin" else size_bytes - 15)
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
+    assert [one.surplus_bytes for one in inventory.report(asked)] == [0, size_bytes]
+    recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert root.tables() == (SUCCESSOR,)
     assert list((root.path / ".recycle").iterdir()) == []
     assert on_disk(root, SUCCESSOR, extra).read_bytes() == b"never committed"
@@ -320,17 +434,18 @@ def test_a_successor_keeps_the_files_that_it_has(root: DataRoot) -> None:
     assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == b"repaired"
     [left] = recycling.recycled_tables(root)
     assert (root.path / ".recycle" / left.name / data_path(0)).read_bytes() == b"late"
+    assert (root.path / ".recycle" / f"{left.name}.json").exists(), "it is kept as long as was asked for"
 
 
 @pytest.mark.parametrize("is_link", [False, True], ids=["a copy", "another name of the same file"])
 def test_files_that_the_successor_has_leave_no_folder_behind(root: DataRoot, is_link: bool) -> None:
     """Otherwise the folder would wait to be handed over for ever."""
-    inventory, own = Inventory(root), on_disk(root, SUCCESSOR, data_path(0))
-    publish(root, TABLE.path, data_path(0), b"rows")
-    publish(root, SUCCESSOR, data_path(0), b"rows")
+    inventory, own = Inventory(root), on_disk(root, SUCCESSOR, FIRST)
+    publish(root, TABLE.path, FIRST, b"rows")
+    publish(root, SUCCESSOR, FIRST, b"rows")
     if is_link:
         own.unlink()
-        own.hardlink_to(on_disk(root, TABLE.path, data_path(0)))
+        own.hardlink_to(on_disk(root, TABLE.path, FIRST))
     recycling.restore(inventory, TABLE.path, SUCCESSOR)
     assert root.tables() == (SUCCESSOR,)
     assert own.read_bytes() == b"rows"
