@@ -81,7 +81,7 @@ def is_balanced(
         return True
     if not everyone and not failing:
         return False
-    keepers = frozenset((everyone | failing) & counts.keys())
+    keepers = frozenset((everyone | (pool.weights.keys() & failing)) & counts.keys())
     takers = {node: weight for node, weight in pool.weights.items() if node not in failing}
     return _is_even(pool, spec, counts, takers, keepers, failing - keepers)
 

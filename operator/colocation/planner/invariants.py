@@ -81,7 +81,7 @@ def _map_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
             continue
         if len(set(new)) < len(new):
             yield bucket, f"bucket {bucket} would have two replicas on one node: {new}"
-        if view.group.map is None or _is_ahead(view.group, plan):
+        if view.group.map is None or _is_ahead(view.group, plan, bucket):
             continue
         for node in set(new) - set(old):
             if not view.is_complete(bucket, node):
@@ -105,9 +105,9 @@ def _rest_on_unconfirmed(view: GroupView, bucket: int, leaving: set[str], arrivi
         yield bucket, f"bucket {bucket} would leave node {names} before its other replicas are known to be complete"
 
 
-def _is_ahead(group: GroupState, plan: GroupPlan) -> bool:
-    """Whether the map may change before the data: Doris' order, on request."""
-    return group.spec.balancing.strict and plan.next_map == plan.target_map
+def _is_ahead(group: GroupState, plan: GroupPlan, bucket: int) -> bool:
+    """Whether the bucket's map may change before its data: Doris' order, on request."""
+    return group.spec.balancing.strict and _bucket(plan.next_map, bucket) == _bucket(plan.target_map, bucket)
 
 
 def _drop_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:

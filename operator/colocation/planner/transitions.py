@@ -75,7 +75,7 @@ def _nodes_left_out(view: GroupView) -> list[str]:
 
 def unschedulable_nodes(view: GroupView) -> list[str]:
     """A sentence about the nodes that would do but for being cordoned or tainted; none when there are none."""
-    nodes = sorted(view.pool.unschedulable)
+    nodes = list(view.pool.unschedulable)
     if not nodes:
         return []
     return [f"{'node' if len(nodes) == 1 else 'nodes'} {listed(nodes)} {'is' if len(nodes) == 1 else 'are'} {CORDONED}"]

@@ -95,7 +95,7 @@ class GroupView:
     def fragments(self, bucket: int) -> list[str]:
         """Ready nodes that hold part of a bucket; a clone takes each file from a node that has it."""
         held = self.group.held
-        return [node for node in sorted(held) if node in self.cluster.ready and bucket in held[node]]
+        return [node for node in held if node in self.cluster.ready and bucket in held[node]]
 
     def has_source(self, bucket: int) -> bool:
         """Whether a clone can be made now: a live node holds at least part of the bucket, or it is empty."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, Limits, Node
 from colocation.planner import plan
+from colocation.planner.invariants import violations
 from tests.property.worlds import NOW, make_group, make_node, make_snapshot
 
 SIX = (("node-1", "node-2"), ("node-2", "node-3"), ("node-3", "node-1")) * 2
@@ -21,10 +22,12 @@ def down_for(seconds: int, number: int = 2) -> Node:
 def planned(
     nodes: list[Node], limits: Limits | None = None, clones: tuple[Clone, ...] = (), **group: object
 ) -> GroupPlan:
-    """The plan of a group of 6 buckets x 2 replicas on node-1 to node-3, changed as given."""
+    """The plan of a group of 6 buckets x 2 replicas on node-1 to node-3, changed as given; it is safe."""
     defaults: dict[str, object] = {"buckets": 6, "replicas": 2, "bucket_map": SIX}
     snapshot = make_snapshot(nodes, make_group(**(defaults | group)), limits=limits or Limits(), clones=clones)  # type: ignore[arg-type]
-    return plan(snapshot).groups[0]
+    decided = plan(snapshot)
+    assert violations(snapshot, decided) == ()
+    return decided.groups[0]
 
 
 def reasons(group: GroupPlan) -> set[str]:

@@ -225,7 +225,7 @@ def test_the_number_of_urgent_replicas_decides() -> None:
 CHAIN = [(4, 1, 9), (2, 1, 9), (2, 3, 9)]
 
 
-@pytest.mark.parametrize(("most_steps", "made"), [(10, {0: 2, 1: 3, 2: 4}), (0, {0: 3, 1: 4})])
+@pytest.mark.parametrize(("most_steps", "made"), [(10, {0: 2, 1: 3, 2: 4}), (1, {0: 3, 1: 4})])
 def test_replicas_push_each_other_on(monkeypatch: pytest.MonkeyPatch, most_steps: int, made: dict[int, int]) -> None:
     """Bucket 2 has node-4 only, bucket 1 then goes to node-3, and bucket 0 to node-2; but the search has an end."""
     monkeypatch.setattr(choice, "MOST_STEPS", most_steps)
@@ -253,6 +253,14 @@ def test_parts_of_a_bucket_can_be_made_whole_and_take_room() -> None:
     group = repaired({1: 20, 2: 5}, [(1, 9)], [10], held=held)
     assert [(move.to, move.source) for move in group.moves] == [("node-1", "node-1")]
     assert "no node has room for the" in str(group.blocked)
+
+
+def test_a_complete_copy_on_a_full_disk_takes_the_lost_ones_place() -> None:
+    """It needs no room, whatever the others have."""
+    held = {"node-1": {0: "complete"}, "node-2": {0: "complete"}}
+    group = repaired({1: 0, 2: -50, 3: 99}, [(1, 9)], [10], held=held)
+    assert ([(move.to, move.bytes) for move in group.moves], group.blocked) == ([("node-2", 0)], ())
+    assert group.next_map == (("node-1", "node-2"),)
 
 
 def test_failing_nodes_that_would_do_are_named() -> None:

@@ -7,10 +7,10 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
 from colocation.model.snapshot import Clone, Limits, Node
-from colocation.planner import balance
+from colocation.planner import balance, plan
 from colocation.planner.evenness.exchange import even_placement
 from colocation.planner.evenness.min_cost_flow import EvennessProblem
-from tests.property.worlds import GIB, NOW, make_group, make_node
+from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 from .cases import SIX, down_for, nodes_of, planned, reasons, shape
 
@@ -163,9 +163,12 @@ def test_clones_under_way_count_and_are_not_started_twice() -> None:
 def test_a_clone_to_a_node_that_is_down_takes_no_part_of_the_limits() -> None:
     """The group makes one clone at a time, and the one that was begun cannot go on."""
     clone = Clone(namespace="shop", group="sales", bucket=0, source="node-1", to="node-5", since=NOW)
-    nodes = [*nodes_of(1, 3, 4), down_for(5, number=5)]
-    group = planned(nodes, clones=(clone,), spec={"balancing": {"maxConcurrentClones": 1}})
-    assert len(group.start_now) == 1
+    spec = {"balancing": {"maxConcurrentClones": 1}}
+    waits = clone.model_copy(update={"retry_at": NOW + timedelta(seconds=30)})
+    there = make_node("node-5")
+    for node, one, started in ((down_for(5, 5), clone, 1), (there, waits, 1), (there, clone, 0)):
+        group = planned([*nodes_of(1, 3, 4), node], clones=(one,), spec=spec)
+        assert len(group.start_now) == started
 
 
 def test_a_part_of_a_bucket_is_no_source_of_itself() -> None:
@@ -181,6 +184,151 @@ def test_clones_not_wanted_any_more_are_cancelled() -> None:
     clone = Clone(namespace="shop", group="sales", bucket=0, source="node-2", to="node-4", since=NOW)
     spec = {"balancing": {"enabled": False}}
     assert planned(nodes_of(1, 2, 3, 4), clones=(clone,), spec=spec).cancel == (0,)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "to", "nodes", "fields", "ends"),
+    [
+        pytest.param(6, "node-1", nodes_of(1, 2, 3), {}, True, id="of a bucket beyond the last"),
+        pytest.param(0, "node-1", nodes_of(1, 2, 3), {}, False, id="runs, to a node that is whole meanwhile"),
+        pytest.param(0, "node-2", [*nodes_of(1, 3, 4), down_for(10**6)], {}, True, id="to a node that is lost"),
+        pytest.param(0, "node-1", nodes_of(1, 2, 3), {"retry_at": NOW}, True, id="waits, and is not needed"),
+        pytest.param(2, "node-4", nodes_of(1, 3, 4), {"source": None}, True, id="its node takes other buckets"),
+        pytest.param(0, "node-4", nodes_of(1, 2, 3, 4), {}, False, id="a move needs it"),
+        pytest.param(2, "node-5", nodes_of(1, 3, 4, 5), {"source": "node-1"}, False, id="balance began it"),
+        pytest.param(2, "node-5", nodes_of(1, 3, 4, 5), {"source": None}, True, id="a repair that is over began it"),
+        pytest.param(2, "node-5", [*nodes_of(1, 3, 4), *nodes_of(5, schedulable=False)], {"source": "node-1"}, True,
+                     id="balance began it, and its node takes nothing now"),
+    ],
+)  # fmt: skip
+def test_which_clones_end(bucket: int, to: str, nodes: list[Node], fields: dict[str, object], ends: bool) -> None:
+    """Those that neither a move needs, nor the balance that goes on after repairs."""
+    clone = Clone.model_validate(
+        {"namespace": "shop", "group": "sales", "bucket": bucket, "source": "node-2", "to": to, "since": NOW, **fields}
+    )
+    rows = tuple(("node-1", "node-2") if number == 0 else row for number, row in enumerate(SIX))
+    held = make_group(6, 2, rows).held
+    group = planned(nodes, clones=(clone,), held=held)
+    assert group.cancel == ((0,) if ends else ())
+
+
+def test_copies_of_buckets_that_the_group_does_not_have_go() -> None:
+    """Buckets are immutable, but a group can be made again with fewer."""
+    held = {**make_group(6, 2, SIX).held, "node-4": {6: "complete", 9: "partial"}}
+    group = planned(nodes_of(1, 2, 3, 4), held=held, spec={"balancing": {"enabled": False}})
+    assert [(drop.bucket, drop.node) for drop in group.drops] == [(6, "node-4"), (9, "node-4")]
+
+
+@pytest.mark.parametrize("row", [("node-1", "node-1"), ("node-1", "node-1", "node-2")])
+def test_a_map_that_names_a_node_twice_is_mended(row: tuple[str, ...]) -> None:
+    """Also where as many copies exist as it names."""
+    held = {node: {0: "complete"} for node in ("node-1", "node-2", "node-3")[: len(row)]}
+    group = planned(nodes_of(1, 2, 3), buckets=1, bucket_map=(row,), held=held)
+    assert len(set((group.next_map or group.target_map or ())[0])) == 2 or group.moves
+
+
+def test_the_clone_that_stands_still_for_longest_is_named() -> None:
+    """And whether its node is there."""
+    moves = planned(nodes_of(1, 3, 4)).moves
+    clones = tuple(
+        Clone(namespace="shop", group="sales", bucket=move.bucket, source="node-2", to=move.to,
+              since=NOW - timedelta(seconds=700 + 10 * number), bytes_done=number)
+        for number, move in enumerate(moves[:2])
+    )  # fmt: skip
+    [late, *_] = [clone for clone in clones if clone.bytes_done == 1]
+    for node, cause in ((make_node(late.to), ""), (down_for(60, int(late.to[-1])), "; the node is not ready")):
+        nodes = [*(one for one in nodes_of(1, 3, 4) if one.name != late.to), node]
+        group = planned(nodes, clones=clones)
+        assert group.stalled is not None
+        assert (group.stalled.bucket, group.stalled.reason) == (late.bucket, Reason.CLONE_NOT_ADVANCING)
+        assert group.stalled.message == (
+            f"the clone of bucket {late.bucket} to node {late.to} has not advanced since 2026-11-20T23:48:10Z "
+            f"(1 of {GIB} bytes, 0 failures){cause}"
+        )
+
+
+def test_a_first_map_of_buckets_with_files_starts_what_has_room() -> None:
+    """Its tables were taken over from another group; what does not fit waits, and is named."""
+    full = {"capacity_bytes": 100 * GIB, "free_bytes": 10 * GIB}
+    held = {"node-3": {0: "complete"}}
+    group = planned([*nodes_of(1, 2, **full), *nodes_of(3, drain=True)], buckets=1, replicas=2, bucket_map=None,
+                    bucket_bytes=(GIB,), held=held)  # fmt: skip
+    assert (len(group.moves), group.start_now) == (2, ())
+    assert reasons(group) == {Reason.INSUFFICIENT_SPACE}
+    assert [one.message for one in group.blocked] == [
+        f"node node-{number} is {GIB} bytes short of the {GIB} of bucket 0" for number in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "spec", "switch"),
+    [
+        pytest.param({}, {"balancing": {"enabled": False}}, "spec.balancing.enabled is false", id="the group's"),
+        pytest.param({"disable_colocate_balance": True}, {}, "disableColocateBalance is set", id="the operator's"),
+    ],
+)
+def test_replicas_that_may_not_stay_and_may_not_move(
+    limits: dict[str, object], spec: dict[str, object], switch: str
+) -> None:
+    """Each bucket names the nodes, and which switch is in the way."""
+    rows = (("node-3", "node-2"), ("node-1", "node-4"), ("node-1", "node-3"))
+    nodes = [*nodes_of(1, 4, 5), *nodes_of(2, 3, weight=0)]
+    group = planned(nodes, Limits.model_validate(limits), buckets=3, bucket_map=rows, spec=spec)
+    assert (group.moves, reasons(group)) == ((), {Reason.BALANCING_DISABLED})
+    assert [(one.bucket, one.message) for one in group.blocked] == [
+        (0, f"node node-2, node-3 may no longer hold the bucket, but {switch}"),
+        (2, f"node node-3 may no longer hold the bucket, but {switch}"),
+    ]
+
+
+def test_replicas_that_may_not_stay_go_where_there_are_just_enough_nodes() -> None:
+    """With fewer they stay, and the group reports why; so do those for which no node has a weight."""
+    rows = (("node-1", "node-3"),)
+    leaving = nodes_of(3, weight=0)
+    group = planned([*nodes_of(1, 2), *leaving], buckets=1, bucket_map=rows)
+    assert shape(group) == [(0, "node-3", "node-2", "balance")]
+    short = planned([*nodes_of(1), *leaving], buckets=1, bucket_map=rows)
+    assert (short.moves, reasons(short)) == ((), {Reason.INSUFFICIENT_NODES})
+    kept = planned([*nodes_of(1, schedulable=False), *leaving], buckets=1, bucket_map=rows)
+    assert (kept.moves, reasons(kept)) == ((), {Reason.INSUFFICIENT_NODES})
+    assert "there are 1; node node-1 is cordoned or tainted" in kept.blocked[0].message
+
+
+def test_what_waits_for_a_weight_names_the_nodes() -> None:
+    """Of replicas that may not stay where they are."""
+    rows = (("node-1", "node-3"), ("node-1", "node-2"))
+    nodes = [*nodes_of(1, 2), *nodes_of(3, weight=0), *nodes_of(5, 4, is_weight_known=False)]
+    group = planned(nodes, buckets=2, bucket_map=rows)
+    assert [(one.bucket, one.reason) for one in group.blocked] == [(0, Reason.AGENT_NOT_READY)]
+    assert "has not heard from node node-4, node-5 since it started" in group.blocked[0].message
+
+
+@pytest.mark.parametrize(
+    ("weights", "rows", "evenness"),
+    [
+        pytest.param((1, 1, 1), ((1,), (1,), (2,)), 2.0, id="equal weights, an empty node"),
+        pytest.param((3, 1, 1), ((1,), (2,), (3,)), (1 - 1 / 3) * 5 / 3, id="by weight, in replicas of a mean node"),
+        pytest.param((3, 1, 1), ((1,), (2,), (2,)), 2 * 5 / 3, id="by weight, an empty node"),
+    ],
+)
+def test_evenness(weights: tuple[int, ...], rows: tuple[tuple[int, ...], ...], evenness: float) -> None:
+    """Of the map as it is; reports and previews show it."""
+    nodes = [make_node(f"node-{number}", weight=weight) for number, weight in enumerate(weights, 1)]
+    bucket_map = tuple(tuple(f"node-{number}" for number in row) for row in rows)
+    for spec in ({}, {"balancing": {"enabled": False}}):
+        group = planned(nodes, buckets=3, replicas=1, bucket_map=bucket_map, spec=spec)
+        assert group.evenness is not None
+        assert group.evenness.before == pytest.approx(evenness)
+
+
+def test_groups_with_different_tolerances_wait_differently() -> None:
+    """For one node that is down."""
+    groups = [
+        make_group(6, 2, SIX, name=f"group-{seconds}", spec={"relocation": {"downToleranceSeconds": seconds}})
+        for seconds in (600, 1800)
+    ]
+    snapshot = make_snapshot([*nodes_of(1, 3, 4), down_for(1000)], *groups)
+    assert [bool(group.moves) for group in plan(snapshot).groups] == [True, False]
 
 
 def test_a_failed_clone_waits_for_its_time() -> None:
@@ -237,9 +385,11 @@ def test_a_new_group_without_enough_nodes_gets_no_map() -> None:
 
 def test_a_selector_that_leaves_out_nodes_is_named() -> None:
     """A label that no node has, or a misspelt one, is seen in the message."""
-    group = planned(nodes_of(1, 2, 3), bucket_map=None, spec={"nodeSelector": {"disk": "sdd"}})
+    nodes = [*nodes_of(1, 2, 3), *nodes_of(4, labels={"disk": "sdd", "arch": "arm"})]
+    group = planned(nodes, bucket_map=None, spec={"nodeSelector": {"disk": "sdd", "arch": "arm"}})
     assert group.stalled is not None
-    assert "there are 0; nodeSelector disk=sdd leaves out 3 nodes; add nodes, or lower" in group.stalled.message
+    message = "there are 1; nodeSelector arch=arm, disk=sdd leaves out 3 nodes; add nodes, or lower"
+    assert message in group.stalled.message
 
 
 def test_replicas_without_room_wait_alone_and_the_group_names_them() -> None:
@@ -265,6 +415,10 @@ def test_a_balance_that_lacks_room_starts_what_fits(is_strict: bool) -> None:
     assert (group.stable, len(group.moves), len(group.start_now)) == (True, 3, 1)
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
+    waiting = [move.bucket for index, move in enumerate(group.moves) if index not in group.start_now]
+    assert [one.message for one in group.blocked] == [
+        f"node node-4 is {GIB} bytes short of the {GIB} of bucket {bucket}" for bucket in waiting
+    ]
     assert sum("node-4" in row for row in group.next_map or ()) == (1 if is_strict else 0)
 
 

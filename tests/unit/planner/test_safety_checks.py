@@ -81,6 +81,15 @@ def test_a_surplus_replica_leaves_the_map_only_when_the_others_serve(
     assert ("node-3" not in row) is leaves
 
 
+def test_of_two_surplus_replicas_the_complete_one_stays_too() -> None:
+    """The two that are to stay are not complete; a damaged one leaves together with it or not at all."""
+    held = {"node-3": {0: "complete"}, "node-4": {0: "partial"}}
+    state = one_bucket(bucket_map=((*ROW, "node-3", "node-4"),), held=held)
+    view = GroupView(Cluster(make_snapshot(nodes_of(1, 2, 3, 4), state)), state)
+    [row] = next_map(view, MovePlan([ROW]))
+    assert "node-3" in row
+
+
 def test_a_clone_that_waits_is_kept_while_its_replica_is_unconfirmed() -> None:
     """It may be complete, or it may be needed again: ended, it would begin without its failures and its backoff."""
     times = {"since": NOW, "failures": 2, "retry_at": NOW + timedelta(seconds=30)}

@@ -32,6 +32,14 @@ def test_replicas_on_a_sick_disk_are_made_again_elsewhere(reason: Reason, stable
 
 
 @pytest.mark.parametrize("reason", [Reason.DISK_READ_ONLY, Reason.DISK_FAILING])
+def test_a_sick_disk_on_a_drained_node_is_drained(reason: Reason) -> None:
+    """The user's mark is the reason, which ends with the mark."""
+    group = planned([*nodes_of(1, 3, 4), *nodes_of(2, **sick(reason), drain=True)], spec=TOLERANCE)
+    found = {(move.source, move.kind, move.reason) for move in group.moves}
+    assert found == {("node-2", "drain", Reason.NODE_DRAINING)}
+
+
+@pytest.mark.parametrize("reason", [Reason.DISK_READ_ONLY, Reason.DISK_FAILING])
 def test_a_short_sickness_moves_nothing(reason: Reason) -> None:
     """Within the tolerance nothing is copied, to the node or from it; damaged files wait."""
     held = {"node-1": {0: "complete", 1: "complete"}, "node-2": {0: "corrupt"}}

@@ -92,6 +92,14 @@ def test_message_names_buckets_node_and_time() -> None:
     )
 
 
+def test_message_counts_the_buckets_with_lesser_reasons() -> None:
+    """They are listed with their own reasons."""
+    group = planned(nodes=[make_node("node-1"), make_node("node-3")], held=held(node_1={2: "corrupt"}))
+    assert group.message == "buckets 0, 1 (2 of 3): node node-2 no longer exists; 1 bucket more for lesser reasons"
+    one = planned(held=held(node_1={2: "corrupt"}))
+    assert one.message == "bucket 2 (1 of 3): files on node node-1 are damaged"
+
+
 def test_agent_not_ready_is_distinguished() -> None:
     """A node whose agent does not answer has another reason than one that is down."""
     node = make_node("node-2", ready=False, not_ready_since=EARLIER, not_ready_reason=Reason.AGENT_NOT_READY)

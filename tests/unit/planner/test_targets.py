@@ -100,6 +100,11 @@ def test_a_map_set_by_hand_waits_for_a_cordoned_node() -> None:
     group = planned(nodes, spec=spec, bucket_bytes=(GIB,) * 6)
     assert (shape(group), group.start_now) == ([(0, "node-2", "node-4", "balance")], ())
     assert group.blocked[0].message == f"node node-4 is {CORDONED}; the bucket waits"
+    away = planned([*nodes_of(1, 2, 3), down_for(60, 4)], spec=spec, bucket_bytes=(GIB,) * 6)
+    assert (shape(away), away.start_now) == ([(0, "node-2", "node-4", "balance")], ())
+    assert [(one.bucket, one.reason, one.message) for one in away.blocked] == [
+        (0, Reason.NODE_NOT_READY, "node node-4, which is to take the bucket, is not ready")
+    ]
     assert reasons(planned(nodes, spec=spec, bucket_map=None)) == {Reason.INVALID_BUCKET_SEQUENCE}
 
 
@@ -159,9 +164,23 @@ def test_damaged_files_that_fit_nowhere_else_wait_for_their_node() -> None:
     group = planned(nodes_of(1, 2), **fields, failing_targets=failing(2))  # type: ignore[arg-type]
     assert (shape(group), group.start_now) == ([(0, "node-2", "node-2", "repair")], ())
     assert group.stalled is not None
-    assert group.stalled.reason == Reason.TARGET_FAILING
+    assert (group.stalled.reason, reasons(group)) == (Reason.TARGET_FAILING, {Reason.TARGET_FAILING})
     again = planned(nodes_of(1, 2), **fields, failing_targets=failing(2, EARLIER))  # type: ignore[arg-type]
     assert (again.start_now, again.stalled) == ((0,), None)
+
+
+def test_whole_replicas_stay_on_a_failing_node() -> None:
+    """Clones fail there; what it has can be read. Another node's loss is no reason to move them, either."""
+    assert planned(nodes_of(1, 2, 3, 4), failing_targets=failing(2), spec={"balancing": {"enabled": False}}).moves == ()
+    group = planned(nodes_of(1, 2, 4), failing_targets=failing(2))
+    assert {(move.source, move.to) for move in group.moves} == {("node-3", "node-4")}
+
+
+def test_replicas_leave_a_failing_node_that_may_not_hold_them() -> None:
+    """Its weight is 0: it is neither a target nor a keeper."""
+    group = planned([*nodes_of(1, 3, 4), *nodes_of(2, weight=0)], failing_targets=failing(2))
+    assert {move.source for move in group.moves} == {"node-2"}
+    assert len(group.moves) == 4
 
 
 def test_damaged_files_stay_on_their_node_where_nothing_may_be_relocated() -> None:

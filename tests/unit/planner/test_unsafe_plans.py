@@ -35,6 +35,8 @@ def drop(node: str, bucket: int = 0) -> Drop:
         pytest.param({"next_map": (("node-1", "node-1"), *OTHERS)}, "two replicas on one node", id="twice-on-a-node"),
         pytest.param({"next_map": (("node-1", "node-4"), *OTHERS)}, "does not hold it complete", id="break-first"),
         pytest.param({"next_map": (("node-1",), *OTHERS)}, "from 2 to 1 live replicas", id="fewer-replicas"),
+        pytest.param({"next_map": (*SIX[:5], ("node-3", "node-3"))}, "two replicas on one node", id="last-bucket"),
+        pytest.param({"drops": (drop("node-4", 6), drop("node-1"))}, "which is in its map", id="after-no-bucket"),
         pytest.param({"next_map": SIX[:3]}, "has 3 buckets, not 6", id="fewer-buckets"),
         pytest.param({"drops": (drop("node-1"),)}, "which is in its map", id="drop-of-the-map"),
         pytest.param({"moves": (move(0, "node-5"),), "start_now": (0,)}, "which is not live", id="to-no-node"),
@@ -43,6 +45,11 @@ def drop(node: str, bucket: int = 0) -> Drop:
             {"moves": tuple(move(bucket, "node-4") for bucket in range(3)), "start_now": (0, 1, 2)},
             "3 clones to node node-4 at one time, 2 allowed",
             id="too-many-for-the-node",
+        ),
+        pytest.param(
+            {"moves": tuple(move(bucket, "node-4") for bucket in range(5)), "start_now": (0, 1, 2, 3, 4)},
+            "5 clones at one time, 4 allowed",
+            id="too-many-for-the-group",
         ),
     ],
 )

@@ -62,8 +62,15 @@ def test_a_valid_bucket_sequence_is_the_target() -> None:
     assert all(move.source == "node-3" for move in group.moves)
     assert len(group.moves) == 4
     assert (group.stable, group.next_map) == (True, None)
-    there = planned(nodes_of(1, 2, 3), spec=spec, bucket_map=wanted)
-    assert (there.moves, there.next_map, there.stalled) == ((), None, None)
+    assert {(move.kind, move.reason) for move in group.moves} == {("balance", Reason.BALANCING)}
+    there = {"node-3": {0: "complete"}}
+    new = planned(nodes_of(1, 2, 3), spec=spec, bucket_map=None, bucket_bytes=(1,) * 6, held=there)
+    assert new.next_map == wanted
+    assert {(move.source, move.kind, move.reason) for move in new.moves} == {(None, "place", Reason.PLACING)}
+    ahead = planned(nodes_of(1, 2, 3), spec=spec | {"balancing": {"strict": True}})
+    assert ahead.next_map == ahead.target_map == group.target_map
+    done = planned(nodes_of(1, 2, 3), spec=spec, bucket_map=wanted)
+    assert (done.moves, done.next_map, done.stalled) == ((), None, None)
 
 
 def test_replicas_raised_and_lowered() -> None:

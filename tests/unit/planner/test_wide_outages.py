@@ -67,8 +67,12 @@ def test_a_zone_whose_nodes_are_deleted_or_drained_is_not_waited_for() -> None:
         assert {group.moves[index].bucket for index in group.start_now} == {0, 1}
 
 
-@pytest.mark.parametrize(("down", "waits"), [((3, 4), False), ((2, 3, 4), True)], ids=["half of them", "most of them"])
-def test_half_of_the_nodes_are_not_most(down: tuple[int, ...], waits: bool) -> None:
-    """Of four, without zones: only when most are down is it hardly a fault of nodes."""
-    found = [make_node(f"node-{number}", ready=number not in down) for number in range(1, 5)]
+@pytest.mark.parametrize(
+    ("number", "down", "waits"),
+    [(4, (3, 4), False), (4, (2, 3, 4), True), (3, (2, 3), True), (1, (1,), False)],
+    ids=["half of them", "most of them", "two of three", "the only one"],
+)
+def test_half_of_the_nodes_are_not_most(number: int, down: tuple[int, ...], waits: bool) -> None:
+    """Without zones: only when most are down is it hardly a fault of nodes."""
+    found = [make_node(f"node-{one}", ready=one not in down) for one in range(1, number + 1)]
     assert set(Cluster(make_snapshot(found)).wide_outage) == ({f"node-{number}" for number in down} if waits else set())

@@ -107,7 +107,7 @@ def test_what_comes_back_is_durable(
             patched.setattr(root, "lock_of", noted)
             recycling.restore(inventory, table, successor)
         assert unsynced == set()
-        assert held == sorted([table, successor]), "in one order, whoever is first"
+        assert held == sorted([table, successor]), "in one order, however they are called"
         held.clear()
         assert on_disk(root, successor, FIRST).read_bytes() == b"rows"
         shutil.rmtree(on_disk(root, successor, ""))
