@@ -136,7 +136,7 @@ def _label_actions(labelled: Labelled) -> Iterator[LabelNode]:
             of_nodes.setdefault(name, set()).add(label)
     for node in labelled.nodes:
         due, there = of_nodes.get(node.name, set()), node.group_labels
-        if node.deleting or (due == there.keys() and all(value == NODE_LABEL_VALUE for value in there.values())):
+        if node.deleting:
             continue
         changes: dict[str, str | None] = {
             label: NODE_LABEL_VALUE for label in sorted(due) if there.get(label) != NODE_LABEL_VALUE

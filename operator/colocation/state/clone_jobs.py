@@ -104,7 +104,7 @@ def retry_at(job: ObservedCloneJob) -> datetime | None:
 
 def overdue_cause(job: ObservedCloneJob, now: datetime, clone_deadline_seconds: int) -> str | None:
     """Why a Job that has not ended is given up: it does not begin, or does not advance. None = it is not."""
-    if job.phase not in ("pending", "running") or job.advanced_at is None:
+    if job.advanced_at is None:
         return None
     since_seconds = (now - job.advanced_at).total_seconds()
     if job.phase == "pending" and since_seconds >= PENDING_DEADLINE_SECONDS:

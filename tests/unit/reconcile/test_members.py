@@ -1,13 +1,14 @@
 """What a group remembers of its tables, and when it goes with the last of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from colocation.model.group import ColocationGroupStatus, RecycledTable
 from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import DeleteGroup
-from colocation.reconcile.members import delete_after, next_members, next_recycled
+from colocation.reconcile.members import delete_after, listed_tables, next_members, next_recycled
 from colocation.state.assemble import NEWS, assemble
 from colocation.state.objects import DroppedTable, ObservedGroup, ObservedTable
 from colocation.state.observation import Observation
@@ -165,3 +166,131 @@ def test_group_that_anybody_uses_does_not_go(
     )
     cluster = assemble(Observation(NOW, groups=(sales, stock), tables=tables))
     assert delete_after(cluster.groups[sales.key], (), NOW) == goes_at
+
+
+def record_of(of: ObservedTable, **fields: Any) -> RecycledTable:
+    """Of a table that was dropped an hour ago, and is kept for another one."""
+    times = {"deleted_at": AN_HOUR_AGO, "purge_at": "2026-11-21T13:00:00Z"}
+    return RecycledTable(**{**member_of(of, leaving=False).model_dump(exclude={"leaving"}), **times, **fields})
+
+
+def recycling(*records: RecycledTable) -> ObservedGroup:
+    return replace(SALES, status=SALES.status.model_copy(update={"recycled": records}))
+
+
+HEIR = replace(HERE, identity=replace(HERE.identity, uid="99999999-new"), recovers=HERE.identity.uid)
+EMPTY_HEIR = replace(HEIR, status=HEIR.status.model_copy(update={"snapshot": None}))
+OVER = format_time(NOW)
+
+
+@pytest.mark.parametrize(
+    ("record", "tables", "more", "is_kept"),
+    [
+        pytest.param(record_of(HERE), (), {}, True, id="its time is not over"),
+        pytest.param(record_of(HERE, purge_at=OVER), (), {}, False, id="its time is over"),
+        pytest.param(record_of(HERE, purge_at=OVER), (), {"etcd_restored": True}, True, id="but etcd was restored"),
+        pytest.param(record_of(HERE), (HERE,), {}, False, id="it was not dropped after all"),
+        pytest.param(record_of(HERE), (HEIR,), {}, False, id="it has come back"),
+        pytest.param(record_of(HERE, purge_at=OVER), (EMPTY_HEIR,), {}, True, id="it is coming back"),
+    ],
+)
+def test_how_long_a_dropped_table_is_remembered(
+    record: RecycledTable, tables: tuple[ObservedTable, ...], more: dict[str, Any], is_kept: bool
+) -> None:
+    """With the tables that are made from it."""
+    sales = recycling(record)
+    found = recycled_of(Observation(NOW, groups=(sales,), tables=tables, **more), sales)
+    made = tuple(one.identity.uid for one in tables if one.recovers)
+    assert found == ((record.model_copy(update={"recovery_uids": made}),) if is_kept else ())
+
+
+@pytest.mark.parametrize(
+    ("heir", "was_seen", "names"),
+    [
+        pytest.param(HEIR, True, ["99999999-new"], id="it had its files again"),
+        pytest.param(EMPTY_HEIR, True, [HERE.identity.uid, "99999999-new"], id="it had none yet"),
+        pytest.param(HEIR, False, [HERE.identity.uid, "99999999-new"], id="the operator was away"),
+    ],
+)
+def test_a_table_that_came_back_and_was_dropped_again_is_remembered_once(
+    heir: ObservedTable, was_seen: bool, names: list[str]
+) -> None:
+    """The files are those of the later record."""
+    sales = remembering(recycling(record_of(HERE)), heir)
+    gone = {heir.identity.uid: DroppedTable(heir, NOW)} if was_seen else {}
+    assert [one.uid for one in recycled_of(Observation(NOW, groups=(sales,), dropped_tables=gone), sales)] == names
+
+
+@pytest.mark.parametrize("keep_seconds", [900, 1])
+def test_a_dropped_table_is_remembered_as_it_was_last_seen(keep_seconds: int) -> None:
+    """Since then, and to the end of the second in which its time is over; not, if that is over already."""
+    later = replace(with_snapshot(HERE, 5), spec=table("orders", recycleAfterSeconds=keep_seconds).spec)
+    sales = remembering(SALES, with_snapshot(HERE, 4))
+    gone = {HERE.identity.uid: DroppedTable(later, NOW - seconds(9.5))}
+    found = recycled_of(Observation(NOW, groups=(sales,), dropped_tables=gone), sales)
+    if keep_seconds == 1:
+        assert found == ()
+        return
+    [record] = found
+    assert record.snapshot == later.status.snapshot
+    assert (record.deleted_at, record.purge_at) == ("2026-11-21T11:59:50Z", "2026-11-21T12:14:51Z")
+
+
+def test_of_a_table_that_was_dropped_unseen_the_time_is_now() -> None:
+    """The operator was away."""
+    sales = remembering(SALES, HERE)
+    [record] = recycled_of(Observation(NOW, groups=(sales,)), sales)
+    assert record.deleted_at == format_time(NOW)
+
+
+def test_a_commit_that_its_group_did_not_know_is_remembered() -> None:
+    """Of a table that was loaded for the first time just before."""
+    sales = recycling(record_of(HERE, snapshot=None))
+    gone = {HERE.identity.uid: DroppedTable(HERE, NOW)}
+    [record] = recycled_of(Observation(NOW, groups=(sales,), dropped_tables=gone), sales)
+    assert record.snapshot == HERE.status.snapshot
+
+
+def test_tables_are_listed_and_remembered_in_order() -> None:
+    """The dropped ones after the others, with a mark; those of other namespaces with theirs."""
+    here, foreign = placed("b", "sales", "sales"), placed("a", "shop/sales", "shop/sales")
+    foreign = replace(foreign, identity=replace(foreign.identity, namespace="bank"))
+    sales = replace(group("sales", allowedNamespaces=["*"]), status=SALES.status)
+    cluster = assemble(Observation(NOW, groups=(remembering(sales, here, foreign),), tables=(here, foreign)))
+    view = cluster.groups[sales.key]
+    dropped = tuple(record_of(replace(HERE, identity=replace(HERE.identity, name=name))) for name in ("z", "y", "x"))
+    assert listed_tables(view, dropped) == ("bank/a", "b", "x*", "y*", "z*")
+    assert [one.name for one in next_members(view)] == ["a", "b"]
+
+
+SOON, LATER = record_of(HERE), record_of(HERE, purge_at="2026-11-21T14:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("status", "recycled", "private", "goes_at"),
+    [
+        pytest.param({}, (LATER, SOON), False, LATER.purge_at, id="with the last of the dropped tables"),
+        pytest.param({"delete_after": AN_HOUR_AGO}, (SOON,), False, SOON.purge_at, id="one was dropped since"),
+        pytest.param({"delete_after": OVER}, (), False, OVER, id="at the time that it has"),
+        pytest.param({"delete_after": SOON.purge_at, "tables": ("orders*",)}, (), False, OVER, id="they are gone"),
+        pytest.param({"tables": ("orders",)}, (), False, OVER, id="its tables are gone"),
+        pytest.param({"members": (member_of(HERE, leaving=True),)}, (), False, OVER, id="its table has moved"),
+        pytest.param({}, (), True, OVER, id="it was made for one table"),
+        pytest.param({}, (), False, None, id="it had none yet"),
+    ],
+)  # fmt: skip
+def test_when_a_group_goes(
+    status: dict[str, Any], recycled: tuple[RecycledTable, ...], private: bool, goes_at: str | None
+) -> None:
+    """Once nothing of it can come back; a group that was made by hand waits for its first table."""
+    made = group("sales", deletionPolicy="WithLastTable")
+    made = replace(made, private=private, status=made.status.model_copy(update=status))
+    cluster = assemble(Observation(NOW, groups=(made,)))
+    assert delete_after(cluster.groups[made.key], recycled, NOW) == goes_at
+
+
+def test_a_group_with_a_wrong_spec_does_not_go() -> None:
+    """Its policy is not known."""
+    made = replace(SALES, spec=None, status=ColocationGroupStatus(delete_after=AN_HOUR_AGO, tables=("orders",)))
+    cluster = assemble(Observation(NOW, groups=(made,)))
+    assert delete_after(cluster.groups[made.key], (), NOW) is None

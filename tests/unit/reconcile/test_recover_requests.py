@@ -84,6 +84,54 @@ def test_any_number_of_requests_costs_few_calls(count: int) -> None:
     assert all(isinstance(one, PostEvent) for one in events) and 1 <= len(events) <= MAX_REFUSAL_EVENTS + 1
 
 
+@pytest.mark.parametrize(("count", "more"), [(8, 0), (9, 1), (20, 12)])
+def test_the_first_refusals_are_events_and_the_others_are_counted(count: int, more: int) -> None:
+    """One event for each would delay all groups."""
+    observation = with_dropped("shop", [], "none")
+    wrong = frozenset(f"wrong-{number:02}" for number in range(count))
+    asked = replace(only_group(observation), recover_requests=wrong)
+    *events, _ = answers_to(replace(observation, groups=(asked,)))
+    messages = [one.message for one in events if isinstance(one, PostEvent)]
+    expected = [f"no dropped table with a uid {one}… is in the recycle bin of the group" for one in sorted(wrong)]
+    last = [f"{more} more requests to bring tables back were refused"] if more else []
+    assert messages == [*expected[:MAX_REFUSAL_EVENTS], *last]
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "etcd_restored", "refusal"),
+    [
+        pytest.param({}, None, False, None, id="nothing is in the way"),
+        pytest.param({"snapshot": None}, None, False, "table shop/orders was never loaded; create it", id="empty"),
+        pytest.param({}, "orders", False, "table shop/orders exists; drop or rename it", id="another one of its name"),
+        pytest.param({}, "lines", False, None, id="one of another name"),
+        pytest.param({"purge_at": "2026-11-21T12:00:00Z"}, None, False,
+                     "table shop/orders was purged at 2026-11-21T12:00:00Z", id="its time is over"),
+        pytest.param({"purge_at": "2026-11-21T12:00:01Z"}, None, False, None, id="its time is almost over"),
+        pytest.param({"purge_at": "2026-11-21T12:00:00Z"}, None, True, None, id="etcd was restored"),
+    ],
+)  # fmt: skip
+def test_why_a_table_is_not_brought_back(
+    record: dict[str, object], name: str | None, etcd_restored: bool, refusal: str | None
+) -> None:
+    """The user reads what to do; the request is over."""
+    observation = with_dropped("shop", [], UID[:8])
+    found = only_group(observation)
+    [known] = found.status.recycled
+    changed = found.status.model_copy(update={"recycled": (known.model_copy(update=record),)})
+    other = table(name or "", "sales")
+    other = replace(other, identity=replace(other.identity, uid="other"))
+    actions = answers_to(replace(
+        observation, groups=(replace(found, status=changed),), tables=(other,) if name else (),
+        etcd_restored=etcd_restored,
+    ))  # fmt: skip
+    if refusal is None:
+        assert [type(one) for one in actions] == [CreateTable]
+        return
+    event, end = actions
+    assert isinstance(event, PostEvent) and event.message.startswith(refusal)
+    assert isinstance(end, EndRecoverRequests) and end.requests == (UID[:8],)
+
+
 def test_table_is_made_from_the_bin_of_a_node_that_answers() -> None:
     """A silent node's manifest cannot be read: the request waits."""
     observation = with_dropped("shop", [], UID[:8])

@@ -8,14 +8,14 @@ import pytest
 from colocation.model.agent import BucketReport, DiskReport
 from colocation.model.group import RecycledTable
 from colocation.reconcile.members import next_recycled
-from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of, unclaimed_folders
+from colocation.reconcile.recovery import Recovery, is_lost, lacks_manifest, recoveries_of, unclaimed_folders
 from colocation.reconcile.scopes import Containment
 from colocation.state.agent_view import AgentView
 from colocation.state.assemble import assemble
 from colocation.state.objects import ObservedTable
 from colocation.state.observation import Observation
 
-from ..state.objects import NOW, seconds
+from ..state.objects import MANIFEST, NOW, bucket, seconds
 from .scenes import MAP, NODES, STRANGE, agent_view, decided, held_by, observe, on_disk, settled_group
 from .test_deletions import ORDERS, recovering
 
@@ -70,6 +70,8 @@ def without_node_2(observation: Observation) -> Observation:
 NOTHING = shown("node-x", buckets={})
 NAMELESS = shown("node-x", buckets={}, manifest_present=False, surplus_bytes=100)
 """It has files, and not the manifest that names them."""
+BINNED = shown("node-x", bin_=(OLD_FOLDER,), buckets={})
+SICK = replace(BINNED, report=BINNED.report.model_copy(update={"disk": DiskReport(id="d3", reason="DiskFailing")}))  # type: ignore[union-attr]
 UNASKED = AgentView(report=shown("node-3").report, answered_at=NOW - seconds(61))
 
 
@@ -145,6 +147,98 @@ def test_a_node_is_asked_to_rename_a_folder(record: RecycledTable, view: AgentVi
     )
 
 
+WHOLE, SIZES = bucket("complete"), ("shop", TABLE.directory, MANIFEST)
+
+
+@pytest.mark.parametrize(
+    ("observation", "is_coming"),
+    [
+        pytest.param(coming_back(node_1=NOTHING, node_2=NOTHING), False, id="all have reported"),
+        pytest.param(coming_back(node_1=NOTHING, node_2=NOTHING, node_3=UNASKED), True, id="one was not asked yet"),
+        pytest.param(coming_back(node_1=NOTHING, node_2=NOTHING, node_3=BINNED), True, id="one has it in its bin"),
+        pytest.param(coming_back(node_1=NOTHING, node_2=BINNED, node_3=SICK), True, id="one of two that can give it"),
+        pytest.param(coming_back(node_1=NOTHING, node_2=NOTHING, node_3=SICK), False, id="on a disk that fails"),
+        pytest.param(without_node_2(coming_back(node_1=NOTHING, node_2=BINNED, node_3=NOTHING)), False,
+                     id="on a node that is down"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_may_be_on_its_way(observation: Observation, is_coming: bool) -> None:
+    """Nothing is called missing for good before all nodes have given what they can give."""
+    found = recovery(observation)
+    assert found.homeless and found.is_coming is is_coming
+    assert found.refusal.reason == "Recovering"
+    words = "the live nodes lack files of buckets 0" if not is_coming else "the nodes bring back its files"
+    assert found.refusal.message.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("others", "hint"),
+    [
+        ((), ""),
+        (("a", "b", "c"), "; no table has and no group remembers a, b, c, of the same name: `colocation adopt -n shop"),
+        (("a", "b", "c", "d"), "; no table has and no group remembers a, b, c, …, of the same name: "),
+    ],
+)
+def test_a_user_reads_what_is_missing(others: tuple[str, ...], hint: str) -> None:
+    """The first buckets, and folders that may have them."""
+    whole = recovery(coming_back())
+    lacking = replace(whole, homeless=tuple(range(21)), others=others)
+    listed = ", ".join(map(str, range(20)))
+    message = f"the live nodes lack files of buckets {listed}, or have not verified them; "
+    message += "nodes that are away must come back"
+    assert lacking.refusal.message.startswith(f"{message}{hint}")
+    assert (lacking.refusal.message == message) is (not hint)
+    assert whole.refusal.message == "the nodes bring back its files"
+
+
+OTHERS = ("shop/orders-77777777", "shop/orders-66666666", "shop/orders2-77777777", OLD_FOLDER)
+
+
+def test_folders_of_its_name_that_no_one_knows_are_listed() -> None:
+    """In order; not that of the dropped table itself, which its group remembers."""
+    found = recovery(coming_back(node_3=shown("node-3", unknown=OTHERS)))
+    assert found.others == ("orders-66666666", "orders-77777777")
+    assert recovery(coming_back(node_3=shown("node-3", unknown=OTHERS[2:3]))).others == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_brought_back"),
+    [
+        ({}, True),
+        ({"identity": replace(TABLE.identity, deleting=True)}, False),
+        ({"status": ORDERS.status}, False),
+        ({"recovers": "no one"}, False),
+        ({"recovers": None, "adopts": "0a1b2c3d"}, False),
+    ],
+    ids=["it is to have the dropped one's files", "it goes", "it has them", "no group remembers that", "it is adopted"],
+)
+def test_which_tables_are_brought_back(changes: dict[str, object], is_brought_back: bool) -> None:
+    """Those that wait for the files of a table that a group remembers."""
+    observation = replace(coming_back(), tables=(replace(TABLE, **changes),))  # type: ignore[arg-type]
+    containment = Containment()
+    found = list(recoveries_of(assemble(observation), decided(observation).snapshot, {}, containment))
+    assert (bool(found), containment.errors) == (is_brought_back, {})
+
+
+@pytest.mark.parametrize(
+    ("table", "shown_", "lacks"),
+    [
+        pytest.param(ORDERS, {}, False, id="it has the manifest"),
+        pytest.param(ORDERS, {"manifest_present": False}, True, id="it has not"),
+        pytest.param(ORDERS, None, True, id="it has nothing of the table"),
+        pytest.param(TABLE, {}, True, id="the table has no snapshot"),
+    ],
+)
+def test_a_node_without_the_manifest_needs_the_folder_now(
+    table: ObservedTable, shown_: dict[str, bool] | None, lacks: bool
+) -> None:
+    """Others are asked now and then."""
+    group = settled_group((table,))
+    reports = [] if shown_ is None else [replace(held_by("node-1", table), **shown_)]
+    views = {"node-1": agent_view(group, (table,), reports)}
+    assert lacks_manifest(observe(group, (table,), views), table, "node-1") is lacks
+
+
 def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Observation:
     """The time in the bin was over an hour ago; no node has anything of the table, as agents said since."""
     record = RECORD.model_copy(update={"purge_at": AN_HOUR_AGO})
@@ -167,8 +261,13 @@ def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Obs
         pytest.param(on_disk(purged(), "node-3", STRANGE), False, id="one runs on another disk than its node's"),
         pytest.param(purged({"asked": {}, "asked_at": NOW - seconds(61)}), False, id="one was not asked about it"),
         pytest.param(purged({"asked": {}}, unknown=(f"shop/{TABLE.directory}",)), False, id="one has its folder"),
+        pytest.param(purged(buckets={0: WHOLE}), True, id="one has a bucket, and no one the other"),
+        pytest.param(purged(buckets={0: WHOLE, 1: WHOLE}), False, id="one has all of it"),
+        pytest.param(purged(surplus_bytes=10), True, id="one has other files, which it can name"),
+        pytest.param(replace(purged(buckets={0: WHOLE}), bucket_bytes={SIZES: {0: 50, 1: 0}}), False,
+                     id="the other bucket has no files"),
     ],
-)
+)  # fmt: skip
 def test_table_is_lost_only_with_proof(observation: Observation, lost: bool) -> None:
     """Until then the group remembers the dropped table, whatever the time."""
     cluster = assemble(observation)

@@ -13,7 +13,7 @@ from colocation.state.nodes import next_disks, nodes_without_their_disk
 from colocation.state.objects import ObservedGroup, ObservedNode
 from colocation.state.observation import Observation
 
-from .objects import NOW, agent, group, node, seconds, view
+from .objects import GIB, NOW, agent, group, node, seconds, view
 from .test_snapshot import snapshot
 
 OURS, OTHER = "0" * 16, "1" * 16
@@ -159,3 +159,56 @@ def test_times_that_make_no_sense(reason: Reason) -> None:
         [found] = snapshot(nodes=(NODE,), agents=(agent("node-1"),), agent_views=views).nodes
         assert found.disk_since is not None
         assert found.disk_since <= NOW
+
+
+def test_a_node_that_is_down_is_so_whatever_disk_it_has() -> None:
+    """The first cause is reported."""
+    down = replace(NODE, ready=False, not_ready_message="kubelet is silent")
+    views = {"node-1": telling(NEW)}
+    [found] = snapshot(groups=(remembering(),), nodes=(down,), agents=(agent("node-1"),), agent_views=views).nodes
+    assert (found.not_ready_reason, found.not_ready_message) == ("NodeNotReady", "kubelet is silent")
+
+
+def test_nodes_without_a_marker_share_nothing() -> None:
+    """Their agents have just begun."""
+    names = ("node-1", "node-2")
+    views = {name: telling(DiskReport()) for name in names}
+    assert nodes_without_their_disk(Observation(NOW, nodes=tuple(map(node, names)), agent_views=views)) == frozenset()
+
+
+def test_a_disk_without_a_marker_is_not_the_known_one() -> None:
+    """Nor another one: it may be the known one, whose marker cannot be read for the moment."""
+    views = {"node-1": telling(DiskReport())}
+    observation = Observation(NOW, groups=(remembering(),), nodes=(NODE,), agent_views=views)
+    assert nodes_without_their_disk(observation) == frozenset()
+
+
+def test_what_the_planner_learns_of_a_disk() -> None:
+    """Its size, what is free, which it is, and what is wrong with it."""
+    fault = DiskReport(id=OURS, reason="DiskFull", message="no space left", since_uptime_seconds=40)
+    for disk, expected in ((fault, (OURS, "no space left")), (WELL, (OURS, "")), (None, ("", ""))):
+        [found] = snapshot(nodes=(NODE,), agents=(agent("node-1"),), agent_views={"node-1": telling(disk)}).nodes
+        assert (found.disk_id, found.disk_message) == expected
+        assert (found.capacity_bytes, found.free_bytes) == (GIB, GIB // 2)
+    [silent] = snapshot(nodes=(NODE,), agents=(agent("node-1"),)).nodes
+    assert (silent.capacity_bytes, silent.free_bytes, silent.disk_id) == (0, 0, "")
+
+
+def test_of_several_known_disks_one_is_named() -> None:
+    """Groups may remember different ones of one node; the message is the same in each pass."""
+    disks, views = ("9" * 16, OURS), {"node-1": telling(NEW)}
+    groups = tuple(replace(remembering(disk), identity=replace(group().identity, name=disk)) for disk in disks)
+    for known in (groups, groups[::-1]):
+        [found] = snapshot(groups=known, nodes=(NODE,), agents=(agent("node-1"),), agent_views=views).nodes
+        assert f"instead of {OURS};" in found.not_ready_message
+
+
+def test_disks_are_remembered_in_order_and_without_nodes_that_are_gone() -> None:
+    """Else the status would be written with each pass."""
+    names = [f"node-{number}" for number in range(1, 9)]
+    nodes = tuple(replace(NODE, name=name) for name in names)
+    views = {name: telling(DiskReport(id=name[-1] * 16)) for name in names[1:]}
+    gone = RememberedDisk(node="a-node", node_uid="12345678", disk=OURS)
+    observation = Observation(NOW, nodes=nodes, agent_views={**views, "node-1": AgentView()})
+    found = next_disks((gone,), {"a-node", *names}, observation, ())
+    assert [one.node for one in found] == names[1:]

@@ -11,7 +11,7 @@ from colocation.model.group import ColocationGroupStatus, UnstableBucket
 from colocation.model.snapshot import Limits, Node, Snapshot
 from colocation.state.agent_view import AgentView
 from colocation.state.assemble import assemble
-from colocation.state.objects import ObservedNode
+from colocation.state.objects import ObservedHolder, ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.snapshot import snapshot_of
 
@@ -110,6 +110,7 @@ ADMIN_WEIGHT = "colocation.dev.node-restriction.kubernetes.io/weight"
         pytest.param((100, 0, 0, 0), {}, 100, id="the others have not reported"),
         pytest.param((100, 900, 900, 900), {}, 100, id="lighter than the others"),
         pytest.param((1000, 1000, 100), {}, 1000, id="as heavy as the median of the others"),
+        pytest.param((400, 100, 100), {}, 400, id="just at the bound"),
     ],
 )
 def test_no_node_claims_much_more_than_the_others(
@@ -121,6 +122,25 @@ def test_no_node_claims_much_more_than_the_others(
     views = {name: view(capacity_bytes=gib * GIB) for name, gib in zip(names, disks_gib, strict=True)}
     found = snapshot(nodes=nodes, agents=tuple(map(agent, names)), agent_views=views)
     assert found.nodes[0].weight == weight
+
+
+def test_nodes_that_take_nothing_bound_no_weight() -> None:
+    """A label keeps buckets away from all others."""
+    names = ("node-0", "node-1", "node-2")
+    nodes = tuple(node(name, labels={"colocation.dev/weight": "0"} if name != "node-0" else None) for name in names)
+    views = {name: view(capacity_bytes=900 * GIB) for name in names}
+    found = snapshot(nodes=nodes, agents=tuple(map(agent, names)), agent_views=views).nodes
+    assert [one.weight for one in found] == [900, 0, 0]
+
+
+@pytest.mark.parametrize("is_schedulable", [True, False])
+def test_a_node_whose_holder_is_evicted_is_drained(is_schedulable: bool) -> None:
+    """While it is cordoned; a cordoned node takes no new replicas."""
+    holder = ObservedHolder("system", "holder", "uid", "node-1", NOW, deleting=True)
+    of = replace(node("node-1"), schedulable=is_schedulable)
+    [found] = snapshot(nodes=(of,), agents=(agent("node-1"),), agent_views={"node-1": view()}, holders=(holder,)).nodes
+    assert (found.schedulable, found.drain) == (is_schedulable, not is_schedulable)
+    assert found.drain_message == ("" if is_schedulable else "its holder pod was evicted")
 
 
 @pytest.mark.parametrize(
