@@ -7,17 +7,20 @@ from .pages import REPOSITORY, Page
 ARCHITECTURE = Page(REPOSITORY / "ARCHITECTURE.md")
 PYTHON = REPOSITORY / "operator" / "colocation"
 JAVA = REPOSITORY / "spark_images/coloc-fs/src/main/java/dev/colocation/spark"
-PATH = re.compile(r"^(?:[\w.-]+/)+[\w.-]*$|^[\w-]+\.(?:py|java|json|md|yaml|yml|hcl)$")
-NOT_FILES = re.compile(r"colocation\.dev/|^options\.json$|^load\.py$|^__init__\.py$")
+CHART = REPOSITORY / "charts/colocation-operator"
+RESOURCES = tuple((REPOSITORY / "spark_images/coloc-fs/src").glob("*/resources/**/"))
+ROOTS = (REPOSITORY, PYTHON, JAVA, CHART, REPOSITORY / "docs", REPOSITORY / "tests", *RESOURCES)
+PATH = re.compile(r"^(?:[\w.-]+/)+[\w.*-]*$|^[\w-]+\.(?:py|java|json|md|yaml|yml|hcl)$")
+NOT_FILES = re.compile(r"colocation\.dev/|^load\.py$|^__init__\.py$")
 
 
 def exists(path: str) -> bool:
-    """Whether a path is one of the repository, of the operator's packages, or of the Java packages."""
-    return any((root / path).exists() for root in (REPOSITORY, PYTHON, JAVA))
+    """Whether a path is below one of the folders that the page is relative to; ``*`` stands for at least one name."""
+    return any(any(root.glob(path)) for root in ROOTS)
 
 
 def test_paths_that_it_names_exist() -> None:
-    """In back quotes: of the repository, or below `operator/colocation` or the Java packages."""
+    """In back quotes: of the repository, its packages, the chart, pages, tests or the jar's resources."""
     paths = [code for code in ARCHITECTURE.inline_code if PATH.match(code) and not NOT_FILES.search(code)]
     assert len(paths) > 100
     assert [path for path in paths if not exists(path)] == []
