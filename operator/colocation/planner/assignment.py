@@ -58,10 +58,10 @@ def _say_why_none(chooser: Chooser, move_plan: MovePlan, bucket: int, lost: str 
 
 
 def _is_even_enough(chooser: Chooser) -> bool:
-    """Whether balance will find nothing to move, or no other choice would be more even where it does not follow."""
+    """Whether balance will find nothing to move; where it does not follow, whether other choices are not looked for."""
     view, counts, frozen = chooser.view, chooser.counts, chooser.frozen
     if not view.may_balance:
-        return len(chooser.assignments) < 2 or bool(view.pool.zones) or _is_as_even_as_can_be(chooser)
+        return len(chooser.assignments) < 2 or bool(view.pool.zones)
     if not frozen:
         return is_balanced(view.pool, view.spec, +counts, view.failing)
     present = Counter({node: count for node, count in counts.items() if node not in frozen})

@@ -54,8 +54,7 @@ def repair(view: GroupView) -> MovePlan:
 
 def _is_given_up(view: GroupView, move_plan: MovePlan, move: Move) -> bool:
     """Whether the bucket has all that it wants without the replica: its node may never take it."""
-    row = move_plan.target[move.bucket]
-    return move.to not in row and all(view.is_complete(move.bucket, node) for node in row)
+    return all(view.is_complete(move.bucket, node) for node in move_plan.target[move.bucket])
 
 
 def _reason_of(view: GroupView, bucket: int, lost: str | None) -> Reason:

@@ -4,12 +4,16 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from datetime import timedelta
 from itertools import chain
 from random import Random
 
-from colocation.model.snapshot import Snapshot
+import pytest
+
+from colocation.model.snapshot import FailingTarget, GroupState, Limits, Node, Snapshot
 from colocation.planner import plan
-from tests.property.worlds import World, make_group, make_node, make_snapshot
+from colocation.planner.invariants import violations
+from tests.property.worlds import GIB, NOW, World, make_group, make_node, make_snapshot
 
 SMALL = 40
 
@@ -50,6 +54,111 @@ def test_a_node_that_is_cordoned_while_it_is_filled_takes_no_more() -> None:
     now = world.snapshot.model_copy(update={"nodes": tuple(shut)})
     assert totals(now)["node-9"] < 10
     assert not any("node-9" in (move.source, move.to) for group in plan(now).groups for move in group.moves)
+
+
+Moved = Counter[tuple[str | None, str]]
+
+
+def moved(nodes: list[Node], *groups: GroupState, **fields: object) -> Moved:
+    """From where to where the plan moves replicas for the evenness of all: safely, and one of a group at most."""
+    snapshot = make_snapshot(nodes, *groups, **fields)
+    decided = plan(snapshot)
+    assert violations(snapshot, decided) == ()
+    assert all(len(group.moves) <= 1 for group in decided.groups)
+    assert all(group.stalled is None for group in decided.groups)
+    moves = [move for group in decided.groups for move in group.moves]
+    assert {move.kind for move in moves} <= {"balance"}
+    return Counter((move.source, move.to) for move in moves)
+
+
+def singles(*numbers: int, name: str = "one", **fields: object) -> list[GroupState]:
+    """Groups of one bucket with one replica: so many of them on node-1, node-2, …"""
+    rows = [((f"node-{node}",),) for node, number in enumerate(numbers, 1) for _ in range(number)]
+    return [make_group(1, 1, row, name=f"{name}-{number:03d}", **fields) for number, row in enumerate(rows)]
+
+
+def edges(**moves: int) -> Moved:
+    """``_12=3``: three replicas from node-1 to node-2."""
+    return Counter({(f"node-{ends[1]}", f"node-{ends[2]}"): number for ends, number in moves.items()})
+
+
+@pytest.mark.parametrize(
+    ("weights", "counts", "moves"),
+    [
+        pytest.param((1, 1, 1), (6, 4, 2), edges(), id="two replicas from the share: within the tolerance"),
+        pytest.param((1, 1, 1), (7, 4, 1), edges(_13=1), id="three: one moves"),
+        pytest.param((1, 1, 1), (7, 1, 4), edges(_12=1), id="three: one moves to the emptiest"),
+        pytest.param((1, 1, 1), (10, 1, 1), edges(_12=2, _13=2), id="many: until within the tolerance"),
+        pytest.param((1, 1, 1), (7, 7, 1), edges(_13=2), id="too little on one: from the first groups"),
+        pytest.param((1, 1, 1, 1), (7, 3, 3, 3), edges(_12=1), id="too much on one: to the emptiest, by name"),
+        pytest.param((1, 1, 1, 1), (5, 5, 5, 1), edges(_14=1), id="too little on one: from the fullest, by name"),
+        pytest.param((2, 1, 1), (6, 3, 3), edges(), id="by weight"),
+        pytest.param((1, 1, 2), (6, 3, 3), edges(_13=1), id="uneven by weight"),
+        pytest.param((1, 1, 1), (63, 60, 57), edges(), id="a twentieth of the share"),
+        pytest.param((1, 1, 1), (64, 60, 56), edges(_13=1), id="more than a twentieth"),
+    ],
+)
+def test_replicas_move_until_all_nodes_are_within_the_tolerance(
+    weights: tuple[int, ...], counts: tuple[int, ...], moves: Moved
+) -> None:
+    """And no further."""
+    nodes = [make_node(f"node-{number}", weight=weight) for number, weight in enumerate(weights, 1)]
+    assert moved(nodes, *singles(*counts)) == moves
+
+
+FAILING = {"node-3": FailingTarget(failures=3, retry_at=NOW + timedelta(seconds=60), cause="the disk is full")}
+CORDONED = {"schedulable": False}
+ROOM_FOR_TWO = {"capacity_bytes": 1000 * GIB, "free_bytes": 102 * GIB}
+DOWN = {"ready": False, "not_ready_since": NOW - timedelta(seconds=60)}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "groups", "moves"),
+    [
+        pytest.param({}, singles(9, 5, 1, spec={"balancing": {"enabled": False}}), edges(), id="balancing is off"),
+        pytest.param({}, singles(9, 5, 1, spec={"bucketSequence": [["node-1"]]})[:9] + singles(0, 5, 1, name="x"),
+                     edges(_23=2), id="a map set by hand"),
+        pytest.param({}, singles(9, 5, 1, failing_targets=FAILING), edges(), id="clones fail there"),
+        pytest.param({}, singles(9, 0, 0, failing_targets=FAILING) + singles(0, 5, 1, name="x"), edges(_12=1, _23=2),
+                     id="clones of some groups fail there"),
+        pytest.param({3: CORDONED}, singles(9, 5, 1), edges(), id="the empty one is cordoned"),
+        pytest.param({3: CORDONED}, singles(9, 3, 0), edges(_12=1), id="a cordoned one without any has no share"),
+        pytest.param({1: CORDONED}, singles(9, 5, 1), edges(_23=2), id="the full one is cordoned"),
+        pytest.param({3: DOWN}, singles(9, 5, 1), edges(_12=2), id="the empty one is away for a moment"),
+        pytest.param({3: ROOM_FOR_TWO}, singles(15, 5, 1), edges(_13=2), id="room for two"),
+        pytest.param({1: {"zone": "a"}, 2: {"zone": "b"}, 3: {"zone": "b"}},
+                     [make_group(1, 2, (("node-1", "node-2"),), name=f"two-{number}") for number in range(9)],
+                     edges(_23=3), id="zones: only within one"),
+        pytest.param({}, [make_group(2, 1, (("node-1",), ("node-2",)), name=f"two-{number}") for number in range(9)],
+                     edges(_13=2, _23=2), id="groups of two: each stays even by itself"),
+        pytest.param({}, [make_group(3, 1, (("node-1",), ("node-2",), ("node-3",)), name=f"three-{number}")
+                          for number in range(9)] + singles(6, 0, 0), edges(_12=1, _13=1),
+                     id="groups of three have a replica on each, and give none"),
+    ],
+)  # fmt: skip
+def test_what_moves_nothing_for_the_evenness_of_all(
+    nodes: dict[int, dict[str, object]], groups: list[GroupState], moves: Moved
+) -> None:
+    """Switches, failing and cordoned nodes, room, zones, and the group's own evenness."""
+    found = [make_node(f"node-{number}", **nodes.get(number, {})) for number in (1, 2, 3)]
+    assert moved(found, *groups) == moves
+
+
+def test_the_operators_switch_moves_nothing_for_the_evenness_of_all() -> None:
+    """Nor does a single group have anything to be even with."""
+    nodes = [make_node(f"node-{number}") for number in (1, 2, 3)]
+    assert moved(nodes, *singles(9, 5, 1), limits=Limits(disable_colocate_balance=True)) == edges()
+
+
+def test_of_a_groups_buckets_the_begun_one_moves_then_the_smallest() -> None:
+    """So plans stay the same while they are carried out."""
+    nodes = [make_node(f"node-{number}") for number in (1, 2, 3)]
+    rows, sizes = (("node-1",), ("node-1",), ("node-3",), ("node-2",)), (3 * GIB, 2 * GIB, GIB, GIB)
+    for begun, bucket in ((None, 1), (0, 0)):
+        four = make_group(4, 1, rows, name="a", bucket_bytes=sizes)
+        held = four.held if begun is None else {**four.held, "node-2": {3: "complete", begun: "partial"}}
+        [first, *_] = plan(make_snapshot(nodes, four.model_copy(update={"held": held}), *singles(9, 0, 4))).groups
+        assert [(move.bucket, move.to) for move in first.moves] == [(bucket, "node-2")]
 
 
 def test_small_differences_move_nothing() -> None:
