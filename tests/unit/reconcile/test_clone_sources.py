@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from colocation.manifests.clone_job import clone_job_name
-from colocation.model.agent import DiskReport
+from colocation.model.agent import DiskReport, TableReport
 from colocation.model.clone import CloneBandwidth
 from colocation.model.group import CloneCounts
 from colocation.model.snapshot import Limits
@@ -205,11 +205,21 @@ def test_a_node_is_no_source_of_its_own_replica() -> None:
     assert [source.node for source in clone.spec.sources] == ["node-2"]
 
 
-def test_a_clone_copies_first_what_its_target_lacks() -> None:
+@pytest.mark.parametrize(
+    "of_orders",
+    [
+        table_report(ORDERS, {}),
+        table_report(ORDERS, {0: "partial"}),
+        table_report(ORDERS, {0: "complete"}, "b" * 64),
+        None,
+    ],
+    ids=["no file", "a part", "all of an older snapshot", "nothing"],
+)
+def test_a_clone_copies_first_what_its_target_lacks(of_orders: TableReport | None) -> None:
     """A Job may get only a part of a bucket's tables."""
     group = settled_group((LINES, ORDERS))
     reports = {name: [held_by(name, LINES), held_by(name, ORDERS)] for name in NODES}
-    reports["node-1"] = [held_by("node-1", LINES), table_report(ORDERS, {})]
+    reports["node-1"] = [held_by("node-1", LINES), *([of_orders] if of_orders else [])]
     views = {name: agent_view(group, (LINES, ORDERS), shown) for name, shown in reports.items()}
     [clone] = actions_of(decided(observe(group, (LINES, ORDERS), views)), StartClone)
     assert [table.directory for table in clone.spec.tables] == [ORDERS.directory, LINES.directory]

@@ -26,6 +26,15 @@ SALES, STOCK = group("sales"), group("stock")
 STOCK = replace(STOCK, identity=replace(STOCK.identity, uid="cafebabe-group"))
 
 
+HERE, ORDERS_2 = placed("orders", "sales", "sales"), placed("lines", "stock", "stock")
+
+
+def record_of(of: ObservedTable, **fields: Any) -> RecycledTable:
+    """Of a table that was dropped an hour ago, and is kept for another one."""
+    times = {"deleted_at": AN_HOUR_AGO, "purge_at": "2026-11-21T13:00:00Z"}
+    return RecycledTable(**{**member_of(of, leaving=False).model_dump(exclude={"leaving"}), **times, **fields})
+
+
 def recycled_of(observation: Observation, of: ObservedGroup) -> tuple[RecycledTable, ...]:
     """The group's recycle bin after the pass."""
     cluster = assemble(observation)
@@ -54,6 +63,14 @@ def test_table_that_has_left_is_remembered_until_its_next_group_does(
     assert [(member.name, member.leaving) for member in next_members(cluster.groups[sales.key])] == remembered
 
 
+def test_of_several_tables_that_one_is_remembered_that_has_left() -> None:
+    """Next to one that stays."""
+    sales = remembering(remembering(SALES, HERE), ORDERS_2, leaving=True)
+    cluster = assemble(Observation(NOW, groups=(sales, STOCK), tables=(HERE, ORDERS_2)))
+    found = next_members(cluster.groups[sales.key])
+    assert [(member.name, member.leaving) for member in found] == [("lines", True), ("orders", False)]
+
+
 def test_a_group_does_not_remember_what_made_a_snapshot() -> None:
     """Its object has room for a thousand tables."""
     snapshot = TableSnapshot(
@@ -73,9 +90,6 @@ def test_group_of_which_a_table_has_just_left_is_not_deleted() -> None:
     remembers = remembering(sales, ORDERS, leaving=True)
     observation = Observation(NOW, groups=(remembers, STOCK), tables=(ORDERS,))
     assert not actions_of(decided(observation), DeleteGroup)
-
-
-HERE = placed("orders", "sales", "sales")
 
 
 @pytest.mark.parametrize(
@@ -125,21 +139,35 @@ def test_dropped_table_is_remembered_with_its_last_commit(known: int, has_heir: 
 @pytest.mark.parametrize(
     ("stock", "was_seen", "where"),
     [
+        pytest.param(remembering(STOCK, ORDERS, leaving=True), False, ["sales", "stock"], id="both call it leaving"),
+        pytest.param(remembering(STOCK, placed("lines", "stock", "stock")), False, ["sales", "stock"],
+                     id="its new group knows another one only, which is gone too"),
+        pytest.param(replace(STOCK, status=ColocationGroupStatus(recycled=(record_of(ORDERS),))), False, ["stock"],
+                     id="its new group has it in the bin"),
+        pytest.param(replace(STOCK, status=ColocationGroupStatus(recycled=(record_of(placed("b", "stock", "stock")),))),
+                     False, ["sales", "stock"], id="its new group has another one in the bin"),
         pytest.param(remembering(STOCK, ORDERS), True, ["stock"], id="its new group names it"),
         pytest.param(remembering(STOCK, ORDERS), False, ["stock"], id="and the operator was away"),
         pytest.param(STOCK, True, ["stock"], id="its new group had not noticed it yet"),
         pytest.param(STOCK, False, ["sales"], id="only the group that it leaves knows of it"),
     ],
-)
+)  # fmt: skip
 def test_table_that_is_dropped_while_it_moves_waits_in_one_bin(
     stock: ObservedGroup, was_seen: bool, where: list[str]
 ) -> None:
     """It comes back in the group that it had come to: a second record would bring it back in the one before."""
-    sales = remembering(SALES, ORDERS, leaving=True)
+    sales, third = remembering(SALES, ORDERS, leaving=True), replace(STOCK, identity=replace(STOCK.identity, name="a"))
     gone = {ORDERS.identity.uid: DroppedTable(ORDERS, NOW)} if was_seen else {}
-    observation = Observation(NOW, groups=(sales, stock), dropped_tables=gone)
+    observation = Observation(NOW, groups=(third, sales, stock), dropped_tables=gone)
     bins = {one.identity.name: recycled_of(observation, one) for one in (sales, stock)}
     assert [name for name, found in bins.items() if found] == where
+
+
+def test_table_that_two_groups_remember_as_theirs_is_lost_by_neither() -> None:
+    """Two operators at once may have written both."""
+    groups = (remembering(SALES, ORDERS), remembering(STOCK, ORDERS))
+    observation = Observation(NOW, groups=groups)
+    assert [[one.uid for one in recycled_of(observation, group)] for group in groups] == [[ORDERS.identity.uid]] * 2
 
 
 @pytest.mark.parametrize(
@@ -166,12 +194,6 @@ def test_group_that_anybody_uses_does_not_go(
     )
     cluster = assemble(Observation(NOW, groups=(sales, stock), tables=tables))
     assert delete_after(cluster.groups[sales.key], (), NOW) == goes_at
-
-
-def record_of(of: ObservedTable, **fields: Any) -> RecycledTable:
-    """Of a table that was dropped an hour ago, and is kept for another one."""
-    times = {"deleted_at": AN_HOUR_AGO, "purge_at": "2026-11-21T13:00:00Z"}
-    return RecycledTable(**{**member_of(of, leaving=False).model_dump(exclude={"leaving"}), **times, **fields})
 
 
 def recycling(*records: RecycledTable) -> ObservedGroup:

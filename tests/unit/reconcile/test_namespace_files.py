@@ -21,6 +21,8 @@ from colocation.reconcile.actions import (
     WriteGroupStatus,
 )
 from colocation.reconcile.decide import next_deadline
+from colocation.reconcile.namespace_files import NamespaceFiles
+from colocation.state.assemble import assemble
 from colocation.state.objects import Identity, ObservedClaim, ObservedVolume, RefusedFiles
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_claim, parse_volume
@@ -233,6 +235,40 @@ def test_a_name_that_is_taken_is_said(server: Server, said: str) -> None:
     assert stalled["message"].startswith(said)
     assert written.status["stable"] is True
     assert any(Reason.DATA_CLAIM_TAKEN in event.message for event in actions_of(decision, PostEvent))
+
+
+@pytest.mark.parametrize("refused", ["bank", "lake", "shop"])
+def test_the_first_namespace_of_a_group_with_a_problem_is_named(refused: str) -> None:
+    """Of those in which its pods run."""
+    scene = quiet_observation("orders")
+    problem = {refused: RefusedFiles("no quota", NOW), "elsewhere": RefusedFiles("no quota", NOW)}
+    cluster = assemble(replace(scene, refused_files=problem))
+    [view] = cluster.groups.values()
+    tables = [one._replace(table=replace(one.table, identity=replace(one.table.identity, namespace=name)))
+              for one in view.tables for name in ("lake", "bank")]  # fmt: skip
+    found = NamespaceFiles(cluster, ROOT).problem_of_group(replace(view, tables=tuple(tables)))
+    assert found is not None and f"claim of namespace {refused}: no quota" in found.message
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_a_group_that_goes_needs_no_files(deleting: bool) -> None:
+    """They stay as long as it is there."""
+    scene = quiet_observation()
+    [group] = scene.groups
+    going = replace(group, identity=replace(group.identity, deleting=deleting))
+    assert list(files_actions(replace(scene, groups=(going,)))) == ([] if deleting else [CreateDataClaim(SHOP)])
+
+
+def test_a_claim_that_goes_is_waited_for() -> None:
+    """And a volume for another claim goes once."""
+    going = Server({SHOP: claim(is_deleting=True)})
+    assert list(files_actions(going.observed(quiet_observation("orders")))) == []
+    server = Server()
+    settle(server, quiet_observation("orders"))
+    name = data_volume_name(SHOP)
+    server.volumes[name] = deleting(replace(server.volumes[name], claim_uid="another"))
+    assert list(files_actions(server.observed(quiet_observation("orders")))) == []
+    assert list(files_actions(server.observed(Observation(NOW)))) == [DeleteDataClaim(server.claims[SHOP].identity)]
 
 
 def test_what_is_refused_waits_and_is_said() -> None:

@@ -68,6 +68,8 @@ def without_node_2(observation: Observation) -> Observation:
 
 
 NOTHING = shown("node-x", buckets={})
+WHOLE, SIZES = bucket("complete"), ("shop", TABLE.directory, MANIFEST)
+HALF = shown("node-x", buckets={0: WHOLE})
 NAMELESS = shown("node-x", buckets={}, manifest_present=False, surplus_bytes=100)
 """It has files, and not the manifest that names them."""
 BINNED = shown("node-x", bin_=(OLD_FOLDER,), buckets={})
@@ -102,6 +104,9 @@ UNASKED = AgentView(report=shown("node-3").report, answered_at=NOW - seconds(61)
         pytest.param(coming_back(node_3=shown("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
                      id="one has it in its bin"),
         pytest.param(coming_back(node_3=UNASKED), {"unheard"}, id="one was not asked since the table was made"),
+        pytest.param(replace(coming_back(**dict.fromkeys(("node_1", "node_2", "node_3"), HALF)),
+                             bucket_bytes={SIZES: {0: 50}}), set(), id="its snapshot has no files of the other bucket"),
+        pytest.param(coming_back(RECORD.model_copy(update={"snapshot": None})), set(), id="it was never loaded"),
         pytest.param(coming_back(node_3=replace(UNASKED, silent_since=NOW)), set(), id="one is silent"),
     ],
 )  # fmt: skip
@@ -145,9 +150,6 @@ def test_a_node_is_asked_to_rename_a_folder(record: RecycledTable, view: AgentVi
     assert [(order.node, order.directory, order.successor) for order in found.orders] == (
         [("node-3", ORDERS.directory, TABLE.directory)] if is_reported else []
     )
-
-
-WHOLE, SIZES = bucket("complete"), ("shop", TABLE.directory, MANIFEST)
 
 
 @pytest.mark.parametrize(

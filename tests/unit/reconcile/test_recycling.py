@@ -224,6 +224,8 @@ def test_one_huge_table_among_many_small_ones_does_not_go() -> None:
     assert reason == "TooManyDeletions"
     assert message.startswith("3 of 303 table folders on the nodes, with 99 % of all bytes, belong to no table")
     assert "at most 5 % of the bytes go at once" in message
+    held = decide(observation, seen(observation), replace(POLICY, max_unexplained_folders=2), False).withheld
+    assert held is not None and (held.by_bytes, held.allowed) == (False, 2), "a number counts whatever is in them"
     allowed = replace(POLICY, max_unexplained_folders=3)
     assert {one.size_bytes for one in recycled(observation, seen(observation), allowed)} == {40 * GIB}
 
