@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import aiohttp
 from kubernetes.aio import client
 
-from colocation.model.conditions import Reason
+from colocation.model.conditions import Reason, is_disk_usable
 from colocation.model.credentials import MAX_CHAIN_BYTES, USAGES
 from colocation.model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
 from colocation.storage.disk_health import DiskHealth, Fault
@@ -303,7 +303,7 @@ class CertificateKeeper:
     def _save(self) -> None:
         """Write the certificate to the disk, once that is healthy."""
         fault = self._health.fault
-        if self._is_saved or self._held is None or (fault is not None and fault.reason != Reason.DISK_FULL):
+        if self._is_saved or self._held is None or (fault and not is_disk_usable(fault.reason)):
             return
         try:
             write_certificate(self._root.descriptor, self._held.pem)

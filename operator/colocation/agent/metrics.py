@@ -7,7 +7,6 @@ from colocation.model import metrics as table
 from colocation.model.conditions import Reason
 
 CERTIFICATE_REASONS = (Reason.CERTIFICATE_MISSING, Reason.CERTIFICATE_REFUSED, Reason.CERTIFICATE_EXPIRING)
-DISK_REASONS = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
 
 
 class Metrics:

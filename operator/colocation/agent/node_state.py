@@ -12,7 +12,7 @@ from aiohttp import web
 
 from colocation.common.waiting import set_within
 from colocation.model.agent import AgentReport
-from colocation.model.conditions import Reason
+from colocation.model.conditions import is_disk_usable
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.memory_limits import ManifestRoom
@@ -65,7 +65,7 @@ class NamespaceFolders:
         Does nothing on a failing disk; the first file written makes the folder then.
         """
         fault = self._health.fault
-        if fault is not None and fault.reason != Reason.DISK_FULL:
+        if fault and not is_disk_usable(fault.reason):
             return
         for namespace in sorted({table.partition("/")[0] for table in tables} - self._ready):
             try:

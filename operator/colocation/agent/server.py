@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from colocation.common.tls import Certificate, follow
-from colocation.model.conditions import Reason
+from colocation.model.conditions import DISK_REASONS, is_disk_usable
 from colocation.model.names import agent_certificate_name
 from colocation.storage.incoming import uploads_in_use
 from colocation.storage.root import DataRoot
@@ -22,7 +22,7 @@ from .certificate_keeper import CertificateKeeper, CertificateRequests
 from .damage import DamageChecks, FrontErrors
 from .front import AGENT_SOCKET, HEALTH_SOCKET, READS_SOCKET, Front, front_folder, running_front
 from .front_configuration import ServedCertificate
-from .metrics import DISK_REASONS, Metrics
+from .metrics import Metrics
 from .node_state import NodeState
 from .read_requests import ReadRequests
 from .routes import AgentApi
@@ -83,7 +83,7 @@ class Health:
         if keeper is not None and keeper.fault is not None and not keeper.is_held:
             return web.Response(status=503, text=f"{keeper.fault.reason}: {keeper.fault.message}\n")
         fault = self._node.health.fault
-        if fault is not None and fault.reason != Reason.DISK_FULL:
+        if fault and not is_disk_usable(fault.reason):
             return web.Response(status=503, text=f"{fault.reason}: {fault.message}\n")
         return web.Response(text="ok\n")
 

@@ -7,14 +7,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 
 from ..model import metrics as table
-from ..model.conditions import ConditionType
+from ..model.conditions import DISK_REASONS, ConditionType
 from ..model.group import CloneCounts
 from ..model.metrics import Kind, Metric, known_reason
 from ..model.plan import BucketProblem, GroupPlan
 from ..model.reader_rules import dead_buckets
 from ..model.snapshot import Node
 from ..state.membership import GroupKey
-from ..state.nodes import SICK
 from ..state.objects import ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from .reconciler import PassResult
@@ -61,7 +60,7 @@ def _node_families(nodes: Iterable[Node]) -> Iterator[Family]:
     ]
     yield _family(table.NODE_FAULT, ((labels, 1) for labels in faults))
     sick = Counter(reason for _, reason in faults)
-    yield _family(table.DISK_FAULTS, (((reason,), sick[reason]) for reason in SICK))
+    yield _family(table.DISK_FAULTS, (((reason,), sick[reason]) for reason in DISK_REASONS))
 
 
 def _table_families(tables: Iterable[ObservedTable]) -> Iterator[Family]:

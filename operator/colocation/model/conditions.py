@@ -99,3 +99,15 @@ class Reason(StrEnum):
     PLACING = "Placing"
     REPLICAS_RAISED = "ReplicasRaised"
     WAITING = "Waiting"
+
+
+DISK_REASONS = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
+"""The faults of a node's disk."""
+
+
+def is_disk_usable(reason: str | None) -> bool:
+    """Whether an agent may use its disk. A full one takes no data files, but folders, renames and small files.
+
+    ``reason``: the disk's fault; None or empty = none.
+    """
+    return not reason or reason == Reason.DISK_FULL

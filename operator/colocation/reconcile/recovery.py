@@ -7,7 +7,7 @@ the new table states whose data it takes over, the group remembers under which n
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..model.conditions import Reason
+from ..model.conditions import Reason, is_disk_usable
 from ..model.group import RecycledTable
 from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
@@ -122,7 +122,7 @@ def recoveries_of(
 ) -> Iterator[Recovery]:
     """Every table that is being brought back."""
     ready = {node.name for node in snapshot.nodes if node.ready}
-    able = {node.name for node in snapshot.nodes if node.ready and node.disk_reason in (None, Reason.DISK_FULL)}
+    able = {node.name for node in snapshot.nodes if node.ready and is_disk_usable(node.disk_reason)}
     for view in cluster.tables.values():
         if view.dropped and view.table.is_recovering and not view.table.identity.deleting:
             recovery = containment.run(view.table.scope, _recovery, view, cluster.observation, ready, able)
@@ -188,10 +188,10 @@ def lacks_manifest(observation: Observation, table: ObservedTable, node: str) ->
 
 
 def takes_files(cluster: ClusterView, node: str) -> bool:
-    """Whether a node can hand over folders: a full disk takes a rename; another disk than the node's is not asked."""
+    """Whether a node can rename folders on its disk, and the disk is the one that groups know there."""
     report = cluster.observation.agent_views[node].report
     reason = report.disk.reason if report and report.disk else ""
-    return node not in cluster.disks_missing and reason in ("", Reason.DISK_FULL)
+    return node not in cluster.disks_missing and is_disk_usable(reason)
 
 
 def _has_files(view: AgentView, namespace: str, directory: str) -> bool:

@@ -19,7 +19,7 @@ from statistics import median_high
 from typing import NamedTuple
 
 from ..model.agent import MARKER_FILE
-from ..model.conditions import Reason
+from ..model.conditions import DISK_REASONS, Reason
 from ..model.group import RememberedDisk
 from ..model.names import LABEL_ADMIN_WEIGHT, LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
 from ..model.snapshot import Node
@@ -30,7 +30,6 @@ from .observation import Observation
 UID_CHARACTERS = 8
 MAX_MESSAGE_CHARACTERS = 300
 MAX_NAMED_NODES = 3
-SICK = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
 BYTES_PER_GIB = 1 << 30
 MOST_TIMES_MEDIAN = 4.0
 
@@ -41,6 +40,17 @@ class DiskFault(NamedTuple):
     reason: Reason
     message: str
     since: datetime
+
+
+class Unready(NamedTuple):
+    """Why a node cannot serve its replicas, and since when."""
+
+    reason: Reason | None
+    message: str
+    since: datetime | None
+
+
+READY = Unready(None, "", None)
 
 
 class KnownDisks(NamedTuple):
@@ -77,20 +87,11 @@ def _node(
     observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, view: AgentView
 ) -> Node:
     now = observation.now
-    answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
-    reason, message, since = None, "", None
-    if not node.ready:
-        reason, message, since = Reason.NODE_NOT_READY, node.not_ready_message, node.ready_changed_at
-    elif not answers:
-        since = view.silent_since or now
-        reason, message = Reason.AGENT_NOT_READY, "it does not answer"
     fault = disk_fault(disks, node, view, now)
-    has_its_disk = fault is None or fault.reason is not Reason.DISK_MISSING
-    capacity_bytes = view.report.capacity_bytes if view.report and has_its_disk else 0
-    if fault and fault.reason is Reason.DISK_MISSING:
-        if reason is None:
-            reason, message, since = fault.reason, fault.message, fault.since
-        fault = None
+    missing = fault if fault and fault.reason is Reason.DISK_MISSING else None
+    sick = None if missing else fault
+    unready = _unready(node, view, grace, now) or (Unready(*missing) if missing else READY)
+    capacity_bytes = view.report.capacity_bytes if view.report and not missing else 0
     weight = weight_of(node.labels, capacity_bytes)
     drain_message = _drain_message(observation, node)
     return Node(
@@ -98,21 +99,30 @@ def _node(
         zone=node.labels.get(LABEL_ZONE),
         weight=1.0 if weight is None else weight,
         is_weight_known=weight is not None,
-        ready=reason is None,
-        not_ready_since=min(since, now) if since else None,
-        not_ready_reason=reason,
-        not_ready_message=message,
+        ready=unready.reason is None,
+        not_ready_since=min(unready.since, now) if unready.since else None,
+        not_ready_reason=unready.reason,
+        not_ready_message=unready.message,
         drain=bool(drain_message),
         drain_message=drain_message,
-        schedulable=node.schedulable and not fault and node.name not in observation.unready_nodes,
+        schedulable=node.schedulable and not sick and node.name not in observation.unready_nodes,
         capacity_bytes=capacity_bytes,
         free_bytes=view.report.free_bytes if view.report else 0,
         labels=dict(node.labels),
         disk_id=view.report.disk.id if view.report and view.report.disk else "",
-        disk_reason=fault.reason if fault else None,
-        disk_message=fault.message if fault else "",
-        disk_since=fault.since if fault else None,
+        disk_reason=sick.reason if sick else None,
+        disk_message=sick.message if sick else "",
+        disk_since=sick.since if sick else None,
     )
+
+
+def _unready(node: ObservedNode, view: AgentView, grace: timedelta, now: datetime) -> Unready | None:
+    """Why the node or its agent cannot serve; None = both can."""
+    if not node.ready:
+        return Unready(Reason.NODE_NOT_READY, node.not_ready_message, node.ready_changed_at)
+    if view.answered_at is None or (view.silent_since is not None and now - view.silent_since > grace):
+        return Unready(Reason.AGENT_NOT_READY, "it does not answer", view.silent_since or now)
+    return None
 
 
 def _drain_message(observation: Observation, node: ObservedNode) -> str:
@@ -163,7 +173,7 @@ def disk_fault(known: KnownDisks, node: ObservedNode, view: AgentView, now: date
         return DiskFault(Reason.DISK_MISSING, message, _moment(view, view.report.uptime_seconds, now))
     if not disk.reason:
         return None
-    reason = next((one for one in SICK if one == disk.reason), Reason.DISK_FAILING)
+    reason = next((one for one in DISK_REASONS if one == disk.reason), Reason.DISK_FAILING)
     lasted_seconds = max(0.0, view.report.uptime_seconds - disk.since_uptime_seconds)
     return DiskFault(reason, disk.message[:MAX_MESSAGE_CHARACTERS], _moment(view, lasted_seconds, now))
 
