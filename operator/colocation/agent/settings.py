@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,6 +130,20 @@ _OPTIONS = (
 
 def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings from flags and environment; exits with status 2 and a message if one is missing or wrong."""
+    parser = _parser(environment)
+    given = vars(parser.parse_args(arguments))
+    if not given["node_name"]:
+        parser.error("the node's name is missing; give --node-name or COLOCATION_NODE_NAME (spec.nodeName)")
+    try:
+        settings = _settings(given)
+    except ValueError as error:
+        parser.error(f"{error}; see --help for what each option takes")
+    for problem in (*_missing_files(settings), *_values_out_of_range(settings), *_unknown_words(settings, given)):
+        parser.error(problem)
+    return settings
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m colocation.agent", description="Serve, receive and verify a node's files of colocated tables."
     )
@@ -139,41 +153,42 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
             default=environment.get(option.variable, option.default),
             help=f"{option.help} ({option.variable}; default: {option.default})",
         )
-    given = vars(parser.parse_args(arguments))
-    if not given["node_name"]:
-        parser.error("the node's name is missing; give --node-name or COLOCATION_NODE_NAME (spec.nodeName)")
-    try:
-        settings = _settings(given)
-    except ValueError as error:
-        parser.error(f"{error}; see --help for what each option takes")
+    return parser
+
+
+def _missing_files(settings: Settings) -> Iterator[str]:
     shared = () if settings.signer_name else (settings.tls_certificate, settings.tls_key)
     for path in (settings.data_root, *shared):
         if not path.exists():
-            parser.error(f"{path} does not exist; mount it, or give another by its option (see --help)")
-    if not 0 <= settings.disk_headroom_fraction < 1:
-        parser.error(f"disk-headroom-fraction {settings.disk_headroom_fraction} is not allowed; allowed: 0 to below 1")
-    if not 0 <= settings.kubelet_reserve_fraction < 1:
-        given_fraction = settings.kubelet_reserve_fraction
-        parser.error(f"kubelet-reserve-fraction {given_fraction} is not allowed; allowed: 0 to below 1")
+            yield f"{path} does not exist; mount it, or give another by its option (see --help)"
+
+
+def _values_out_of_range(settings: Settings) -> Iterator[str]:
+    for name in ("disk_headroom_fraction", "kubelet_reserve_fraction"):
+        fraction = getattr(settings, name)
+        if not 0 <= fraction < 1:
+            yield f"{name.replace('_', '-')} {fraction} is not allowed; allowed: 0 to below 1"
     if min(settings.scrub_mib_per_second, settings.scrub_interval_seconds, settings.sweep_interval_seconds) <= 0:
-        parser.error("scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0")
+        yield "scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0"
     if settings.clone_mib_per_second is not None and not settings.clone_mib_per_second >= MIN_CLONE_MIB_PER_SECOND:
-        parser.error(
+        yield (
             f"clone-mib-per-second {settings.clone_mib_per_second:g} is not allowed; allowed: "
             f"{MIN_CLONE_MIB_PER_SECOND:g} or more, or nothing for no limit"
         )
     if settings.memory_bytes is not None and settings.memory_bytes <= 0:
-        parser.error(f"memory-bytes {settings.memory_bytes} is not allowed; allowed: 1 or more, or nothing: no limit")
+        yield f"memory-bytes {settings.memory_bytes} is not allowed; allowed: 1 or more, or nothing: no limit"
     if not 1 <= settings.max_requests_per_address <= settings.max_requests:
-        parser.error(
+        yield (
             f"max-requests-per-address {settings.max_requests_per_address} is not allowed; allowed: 1 to max-requests, "
             f"{settings.max_requests}"
         )
+
+
+def _unknown_words(settings: Settings, given: Mapping[str, str]) -> Iterator[str]:
     if given["require_mount_point"] not in ("true", "false"):
-        parser.error(f"require-mount-point {given['require_mount_point']!r} is not allowed; allowed: true, false")
+        yield f"require-mount-point {given['require_mount_point']!r} is not allowed; allowed: true, false"
     if settings.log_format not in LOG_FORMATS:
-        parser.error(f"log-format {settings.log_format!r} is not allowed; allowed: {', '.join(LOG_FORMATS)}")
-    return settings
+        yield f"log-format {settings.log_format!r} is not allowed; allowed: {', '.join(LOG_FORMATS)}"
 
 
 def _settings(given: Mapping[str, str]) -> Settings:

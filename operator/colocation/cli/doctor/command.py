@@ -104,22 +104,33 @@ def _missing_fields(connection: client.ApiClient) -> dict[str, tuple[str, ...] |
     return missing
 
 
-def gather_rights(connection: Connection, namespace: str, operator_namespace: str) -> tuple[Right, ...]:
-    """The rights that the commands need, and whether the caller has them."""
-    reviews = client.AuthorizationV1Api(connection)
+class _RightsOfCaller:
+    """Asks the API server whether the caller has a right."""
 
-    def is_allowed(body: dict[str, Any]) -> bool:
-        answer: Any = reviews.create_self_subject_access_review(body)  # type: ignore[arg-type]
-        return bool(answer.status.allowed)
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._reviews = client.AuthorizationV1Api(connection)
 
-    def is_allowed_once_ready(body: dict[str, Any]) -> bool:
-        connection.wait_until_ready()  # before, a no may mean that the server has not read the role
-        return is_allowed(body)
-
-    def right(what: str, attributes: dict[str, str], used_by: str, role: str) -> Right:
+    def right(self, what: str, attributes: dict[str, str], used_by: str, role: str) -> Right:
+        """The right with the API server's answer. ``attributes``: the review's ``resourceAttributes``."""
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                 "spec": {"resourceAttributes": attributes}}  # fmt: skip
-        return Right(what=what, allowed=is_allowed(body) or is_allowed_once_ready(body), used_by=used_by, role=role)
+        allowed = self._is_allowed(body) or self._is_allowed_once_ready(body)
+        return Right(what=what, allowed=allowed, used_by=used_by, role=role)
+
+    def _is_allowed_once_ready(self, body: dict[str, Any]) -> bool:
+        """A server that is not ready may refuse because it has not read the role yet."""
+        self._connection.wait_until_ready()
+        return self._is_allowed(body)
+
+    def _is_allowed(self, body: dict[str, Any]) -> bool:
+        answer: Any = self._reviews.create_self_subject_access_review(body)  # type: ignore[arg-type]
+        return bool(answer.status.allowed)
+
+
+def gather_rights(connection: Connection, namespace: str, operator_namespace: str) -> tuple[Right, ...]:
+    """The rights that the commands need, and whether the caller has them."""
+    right = _RightsOfCaller(connection).right
 
     def of_kind(plural: str, verb: str = "list", group: str = API_GROUP, subresource: str = "") -> dict[str, str]:
         more = {"subresource": subresource} if subresource else {}
