@@ -1,5 +1,6 @@
 """The commands' view of a cluster: groups, tables, nodes, events as the API server has them."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -61,6 +62,27 @@ class Cluster:
         """
         if API_GROUP not in {found.name for found in client.ApisApi(self.connection).get_api_versions().groups}:
             raise _not_installed(GROUP_PLURAL)
+
+    def check_roles(self, names: Iterable[str]) -> None:
+        """Refuse a cluster without these ClusterRoles of the chart, as after `helm uninstall`, which leaves the kinds.
+
+        Without the right to see them this checks nothing.
+
+        Raises:
+            CommandFailed: one is missing.
+        """
+        rights = client.RbacAuthorizationV1Api(self.connection)
+        for name in names:
+            try:
+                rights.read_cluster_role(name)
+            except ApiException as error:
+                if error.status == HTTP_FORBIDDEN:
+                    return
+                if error.status != HTTP_NOT_FOUND:
+                    raise
+                raise CommandFailed(
+                    f"the cluster has no ClusterRole {name}: install the operator (docs/how-to/install.md#install)"
+                ) from error
 
     def check_namespace(self) -> None:
         """Refuse a namespace that does not exist: the API server lists nothing in it, and reports no error.

@@ -39,6 +39,7 @@ def init(namespace: str, service_account: str, dry_run: bool, context: str | Non
         return
     cluster = Cluster(context, namespace)
     cluster.check_kinds()
+    cluster.check_roles(item["roleRef"]["name"] for item in objects if "roleRef" in item)
     connection = cluster.connection
     made = _create_namespace(client.CoreV1Api(connection), namespace)
     done = {f"namespace/{namespace}": "created" if made else "exists"}
