@@ -157,15 +157,16 @@ def _container(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
 
 
 def _only_on(node: str) -> JsonObject:
-    """By the node's name: the label kubernetes.io/hostname differs from it on some clouds."""
+    """An affinity to the node by its name, since the label kubernetes.io/hostname differs from it on some clouds."""
     expression = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchFields": [expression]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def _tolerations(settings: CloneJobSettings) -> list[JsonObject]:
-    """Data nodes may be reserved by taints. Of NoExecute taints (the node is going) only those are tolerated with which
-    nodes take new replicas.
+    """Tolerations of all taints but NoExecute, since data nodes may be reserved by taints.
+
+    Of NoExecute taints, only those with which a node may take new replicas.
     """
     reserved = [{"operator": "Exists", "effect": effect} for effect in ("NoSchedule", "PreferNoSchedule")]
     return [*reserved, *({"key": key, "operator": "Exists"} for key in sorted(settings.tolerated_taints))]

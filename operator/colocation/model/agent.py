@@ -51,10 +51,10 @@ class AskedTable(Frozen):
 
 
 class SeenLease(Observed):
-    """The operator's Lease as its holder has seen it last: how far the cluster's state had come by then.
+    """The operator's Lease as its holder saw it last; agents remember it to detect an older state of etcd.
 
-    Agents remember it, and etcd restored from an older copy does not: an operator that finds an older Lease than an
-    agent remembers knows that the state went back. ``version``: its resourceVersion.
+    When the Lease in the API server is older than one that an agent remembers, etcd was restored from an older copy.
+    ``version``: the Lease's resourceVersion.
     """
 
     holder: str = Field("", max_length=320)
@@ -109,10 +109,10 @@ class DeletionProof(Frozen):
 
 @dataclass(frozen=True, slots=True, config=COMPACT)
 class BucketReport:
-    """One table's bucket on one node against the wanted manifest. Bytes and files are of that manifest.
+    """What one node holds of one bucket of a table. Bytes and files are those of the wanted manifest.
 
-    ``state`` is None when files are wanted and none is held. ``held_files``: which ones, where some are held and some
-    are not: a bit for each of the bucket's files, in the manifest's order, the first one the lowest; hexadecimal.
+    ``state``: None = files are wanted and none is held. ``held_files``: a hexadecimal number with a bit for each of the
+    bucket's files in the manifest's order, the first one the lowest; empty unless some are held and some are not.
     """
 
     state: ReplicaState | None
@@ -125,7 +125,7 @@ class BucketReport:
 
     @property
     def lacking(self) -> int:
-        """The bits of the files that are not held here, or not known to be; all bits (-1) where that is not said."""
+        """The bits of the files that are not known to be held here; all bits (-1) if the report does not list them."""
         if self.files_held == self.files_wanted:
             return 0
         if self.files_wanted > BITS_OF_A_DIGIT * len(self.held_files):  # whatever number an agent gives
@@ -135,7 +135,10 @@ class BucketReport:
 
 @dataclass(frozen=True, slots=True, config=COMPACT)
 class TableReport:
-    """``manifest_present`` False: the agent lacks the wanted manifest and cannot say what it should hold."""
+    """What one node holds of one table.
+
+    ``manifest_present``: False = the agent lacks the wanted manifest, so it does not know which files are wanted.
+    """
 
     namespace: Shared
     directory: Shared

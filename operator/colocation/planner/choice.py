@@ -135,9 +135,9 @@ class Chooser:
         return min(load(node) for node, one in zip(roomy, deviations, strict=True) if one == least)[-1]
 
     def _make_room(self, bucket: int) -> str | None:
-        """A node from which a chosen replica can go elsewhere, so that the bucket has room there; None without one.
+        """A node that gets room for the bucket when chosen replicas move to other nodes; None if there is none.
 
-        Breadth first, each node once: the replica that leaves may push another one on.
+        Searches breadth first and looks at each node once: a replica that moves may displace another one.
         """
         came_from: dict[str, Step] = dict.fromkeys(self._others(bucket), (bucket, None))
         for node in (queue := list(came_from)):
@@ -158,13 +158,13 @@ class Chooser:
         return [node for node in self.healthy if node not in used]
 
     def _in_the_way(self, bucket: int, node: str) -> list[int]:
-        """The replicas chosen for the node of which one has to go for the bucket, the smallest first."""
+        """Replicas chosen for the node that leave room for the bucket when one of them moves; the smallest first."""
         short = self._bytes_to_take(bucket, node) - self.view.cluster.room.available_bytes(node)
         able = [other for other in self._arriving[node] if self._bytes_to_take(other, node) >= short]
         return sorted(able, key=lambda other: (self.view.bytes_of(other), other))
 
     def _shift(self, bucket: int, node: str, elsewhere: str, came_from: dict[str, Step]) -> str:
-        """Every replica on the way goes to the node that it found; the node that has room for the first one then."""
+        """Move every displaced replica to the node that the search found for it; returns the node that is free now."""
         while True:
             self._take(bucket, self._give_back(bucket, node), elsewhere)
             wanted, left = came_from[node]
@@ -199,13 +199,13 @@ class Chooser:
 
     @property
     def frozen(self) -> frozenset[str]:
-        """Nodes that are away and whose replicas stay for now: down within the tolerance, or not to be succeeded."""
+        """Nodes that are down, lost or draining and still hold replicas in this placement; these are not moved."""
         gone = (Standing.WAITING, *LOST_FOR_GOOD)
         return frozenset(node for node in self.counts if self.view.standing(node) in gone)
 
 
 def _way_to(node: str, came_from: dict[str, Step]) -> Iterator[str]:
-    """The nodes on the way to the node, and itself."""
+    """The nodes through which the search reached this node, and the node itself."""
     left: str | None = node
     while left is not None:
         yield left

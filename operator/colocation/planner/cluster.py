@@ -154,16 +154,16 @@ class Room:
         return self.bytes_by_node.get(node, 0)
 
     def fits(self, node: str, size_bytes: int) -> bool:
-        """Whether so much may be written there; zero bytes may, also where more is reserved than there is."""
+        """Whether the node has room for these bytes. Zero bytes always fit, even on an overbooked node."""
         return not size_bytes or size_bytes <= self.available_bytes(node)
 
     def with_room(self, nodes: Iterable[str], size_bytes: int) -> list[str]:
-        """Those of the nodes that have room for so much."""
+        """The given nodes that have room for these bytes."""
         available = self.bytes_by_node
         return [node for node in nodes if available.get(node, 0) >= size_bytes]
 
     def take(self, node: str, size_bytes: int) -> None:
-        """Reserve room; may go below zero, which means that much is short."""
+        """Reserve these bytes. Room below zero means that so many bytes are missing."""
         if node in self.bytes_by_node:
             self.bytes_by_node[node] -= size_bytes
 
@@ -201,7 +201,7 @@ class Cluster:
         self.room = self.room_now()
 
     def room_now(self) -> Room:
-        """The room that clones in flight leave; `room` is this, less what the pass has planned so far."""
+        """The room that running clones leave. `room` starts with it, and loses what the pass plans."""
         room = Room(self.snapshot)
         for clone in self.snapshot.clones:
             room.take(clone.to, self._remaining_bytes(clone))
@@ -252,7 +252,7 @@ class Cluster:
         return Standing.FIT if node.schedulable else Standing.KEEPING
 
     def is_down_for(self, node: Node, seconds: float) -> bool:
-        """Whether a node that is not ready has been so for at least so long."""
+        """Whether an unready node has been unready for at least this time."""
         return self.now - (node.not_ready_since or self.now) >= timedelta(seconds=seconds)
 
     def down_tolerance_seconds(self, node: str, spec: ColocationGroupSpec) -> int:
@@ -262,10 +262,10 @@ class Cluster:
 
     @cached_property
     def wide_outage(self) -> dict[str, str]:
-        """Nodes that are down together with their whole zone, or with most nodes -> which of both.
+        """Nodes that are down with their whole zone, or with most nodes -> the cause in words.
 
-        Such a fault is rarely one of the nodes, and they mostly come back with all that they held; to make all of it
-        again would fill the other nodes, and load them when they are needed most.
+        Such an outage is rarely a fault of the nodes themselves: they usually return with their files. Cloning all of
+        it would fill the other nodes, and load them when they are needed most.
         """
         down = {node.name for node in self.nodes.values() if not node.ready and not node.drain}
         if len(down) > 1 and 2 * len(down) > len(self.nodes):
@@ -323,12 +323,12 @@ class Cluster:
 
 
 def is_selected(node: Node, spec: ColocationGroupSpec) -> bool:
-    """Whether the group may use the node, its health and drain mark aside."""
+    """Whether the group's selector and the node's weight allow replicas there; health and drains do not count."""
     return node.weight > 0 and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
 
 
 def zone_of(node: Node, spec: ColocationGroupSpec) -> str:
-    """The node's value of the group's topology key; nodes without one share the empty zone."""
+    """The node's value of the group's topology key; nodes without that label form one zone, named by the empty text."""
     if spec.topology_key in ("", LABEL_ZONE):
         return node.zone or node.labels.get(LABEL_ZONE, "")
     return node.labels.get(spec.topology_key, "")

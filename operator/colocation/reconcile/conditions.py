@@ -43,7 +43,7 @@ def _condition(before: Condition | None, verdict: Verdict, generation: int, now:
 def stalled_event(
     kind: str, identity: Identity, before: Iterable[Condition], after: Iterable[Condition]
 ) -> Iterator[PostEvent]:
-    """That the operator cannot go on with an object of this kind, when that is new or for another reason."""
+    """An Event when an object becomes ``Stalled``, or stays so for another reason."""
     known = next((one for one in before if one.type == ConditionType.STALLED and one.status == "True"), None)
     stalled = next((one for one in after if one.type == ConditionType.STALLED and one.status == "True"), None)
     if stalled and (known is None or known.reason != stalled.reason):

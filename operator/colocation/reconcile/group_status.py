@@ -46,7 +46,7 @@ MAP_FIELDS = frozenset({"backends_per_bucket_seq", "map_version", "nodes", "node
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """One group with all that a pass has found out about it: what its status is made of.
+    """What a pass knows of one group; its status follows from this.
 
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
     ``progress``: uid of a Job -> what its node reports of it. ``members``, ``recycled``, ``disks``,
@@ -80,7 +80,7 @@ class GroupFacts:
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
-        """Those that the group's status has not counted yet."""
+        """Ends of clones that the group's status has not counted yet."""
         return uncounted(self.group, self.ends)
 
     @property
@@ -139,7 +139,7 @@ def next_status(facts: GroupFacts, now: datetime) -> ColocationGroupStatus:
 
 
 def _replicas(facts: GroupFacts, bucket: int) -> dict[str, str]:
-    """What each node of the map holds of a bucket; a replica that waits for its agent's report, as it was before."""
+    """What each node of the map holds of a bucket. One that awaits its agent's report counts as complete."""
     state = facts.state
     row = state.map[bucket] if state.map and bucket < len(state.map) else ()
     nothing = "missing" if state.bytes_of(bucket) else "complete"
@@ -173,7 +173,7 @@ def invalid_status(group: ObservedGroup, now: datetime) -> ColocationGroupStatus
 def waiting_status(
     group: ObservedGroup, recycled: tuple[RecycledTable, ...], now: datetime
 ) -> ColocationGroupStatus:
-    """The status of a group that gets its first map when the files of its tables, which are made again, are found."""
+    """The status of a group without a map whose tables are being recovered: the map waits for their files."""
     message = "its tables are made again from the files on the nodes, which its map will follow; wait"
     verdicts = (
         Verdict(ConditionType.READY, False, Reason.RECOVERING, message),
@@ -212,10 +212,10 @@ def status_actions(group: ObservedGroup, status: ColocationGroupStatus) -> Itera
 
 
 def _fallbacks(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[WriteGroupStatus | MarkGroupUnstable]:
-    """What to write instead when the status is refused, as when it is larger than etcd takes.
+    """Smaller statuses to write, in this order, when the status is refused, such as one that is too large for etcd.
 
-    First the verdict and the map, which repairs go on from; at last the verdict alone, even if another client wrote
-    the group meanwhile: that it was stable must not stand because a write failed.
+    First the verdict and the map, from which repairs continue. Last the verdict alone, even if another client has
+    changed the group meanwhile: a failed write must not leave an outdated ``Stable``.
     """
     stalled = Condition(
         type=ConditionType.STALLED,
@@ -316,7 +316,7 @@ def _clone_counts(facts: GroupFacts) -> CloneCounts:
 
 
 def _in_steps(bytes_done: int, bytes_total: int) -> int:
-    """Rounded down to a tenth of the total: the whole status, with its map, is written for each other value.
+    """A number rounded down to tenths of the total, since each change of it writes the whole status with its map.
 
     Metrics and the snapshot of the operator have the exact numbers.
     """

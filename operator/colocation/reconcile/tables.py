@@ -34,11 +34,11 @@ REPLACED = (
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """One table with all that a pass has found out about it: what its status is made of.
+    """What a pass knows of one table; its status follows from this.
 
     ``group``: places it after this pass; ``group_id``: of that group. ``refusal``: why it is not accepted.
     ``transfer``: it moves to another group. ``recovery``: it is brought back.
-    ``is_history_over``: time alone takes snapshots away.
+    ``is_history_over``: the retention of a snapshot has ended since the last pass.
     """
 
     view: TableView
@@ -56,7 +56,7 @@ class TableFacts:
 
 
 def table_scopes(found: Findings, memo: Memo, containment: Containment) -> Iterator[Scope]:
-    """What is done about all tables. One that cannot be decided about reports that, and nothing else is done."""
+    """The actions about all tables. If deciding about one fails, a condition reports it, and nothing else is done."""
     moving = {transfer.view.uid: transfer for transfer in found.transfers}
     for uid, view in found.cluster.tables.items():
         if view.table.identity.deleting:
@@ -102,7 +102,7 @@ def _decide(
 
 
 def _folder_orders(view: TableView, found: Findings) -> tuple[Action, ...]:
-    """To nodes that have a folder whose files are this table's; where nothing waits for it, now and then only."""
+    """Orders to nodes that hold a folder with files of this table; sent rarely unless something waits for them."""
     seen = found.cluster.observation
     urgent: list[RestoreTable] = []
     others: list[RestoreTable] = []
@@ -124,7 +124,7 @@ def _written(facts: TableFacts, memo: Memo, now: datetime) -> tuple[Action, ...]
 
 
 def missing_groups(missing: Mapping[GroupKey, tuple[ObservedTable, ...]]) -> Iterator[CreateGroup]:
-    """The groups that tables name and that are missing, each from the first table that gives enough.
+    """Groups that tables name and that do not exist, each made from the first table that gives buckets and replicas.
 
     Source: Doris' manual: a table that names a group which does not exist is its parent table.
     """
@@ -243,7 +243,7 @@ def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
 
 
 def _name(facts: TableFacts) -> str:
-    """Of the group, as the table would name it."""
+    """The group's name as the table's ``colocateWith`` would give it."""
     if facts.group is None:
         return ""
     key: GroupKey = (facts.group.identity.namespace, facts.group.identity.name)

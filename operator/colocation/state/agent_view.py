@@ -1,4 +1,4 @@
-"""What the nodes' agents have said of themselves and of the tables that they were asked about."""
+"""What the nodes' agents have reported of themselves and of the tables that they were asked about."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ TableKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class AgentView:
-    """The last word of one node's agent.
+    """What one node's agent has reported so far.
 
-    ``report``: the newest answer's header (disk, folders, clones, its process); its own ``tables`` are not all.
-    ``tables``: all that it has said of the tables that are ``asked``; one that was asked and is missing is not there.
-    ``answered_at`` is None when it never answered. ``silent_since`` is None while it answers. ``asked_at``: when the
-    question was put that was answered last; None = at ``answered_at``.
+    ``report``: the node's part of the newest answer (disk, folders, clones, process); its ``tables`` are only those
+    that changed. ``tables``: the newest report of each of the ``asked`` tables; the agent has no folder of one that is
+    absent. ``answered_at``: None = never. ``silent_since``: None = it answers. ``asked_at``: when the question of
+    the newest answer was sent; None = at ``answered_at``.
     """
 
     report: AgentReport | None = None
@@ -37,7 +37,7 @@ class AgentView:
         silent_since: datetime | None = None,
         asked_at: datetime | None = None,
     ) -> "AgentView":
-        """The view after a full report; ``asked`` None: the tables that it speaks of."""
+        """The view after a full report. ``asked``: None = the tables in the report."""
         tables = {(table.namespace, table.directory): table for table in report.tables}
         if asked is None:
             asked = tuple(_asked_about(table) for table in report.tables)

@@ -179,9 +179,9 @@ def disk_fault(known: KnownDisks, node: ObservedNode, view: AgentView, now: date
 
 
 def nodes_without_their_disk(observation: Observation) -> frozenset[str]:
-    """Nodes whose data root is on another disk than the groups know, on one that other nodes have too, or on none.
+    """Nodes whose data root is not on the disk that groups know there, or on one that several nodes report.
 
-    What agents report of the files there is not about the node's replicas: nothing of it is to be deleted.
+    The files there are not this node's replicas; nothing of them may be deleted.
     """
     known, nodes = known_disks(observation), observation.nodes_by_name.items()
     return frozenset(
@@ -227,7 +227,7 @@ def next_disks(
 
 
 def _sharing(known: KnownDisks, name: str, disk_id: str) -> tuple[str, ...]:
-    """The other nodes whose disk this is, too. Empty for the only one of them of which groups remember it."""
+    """Other nodes that report the same disk. Empty for the node that groups remember it of, if only one."""
     nodes = known.reported.get(disk_id, ())
     owners = [node for node in nodes if any(disk == disk_id for disk, _ in known.remembered.get(node, ()))]
     if name not in nodes or owners == [name]:
@@ -236,7 +236,7 @@ def _sharing(known: KnownDisks, name: str, disk_id: str) -> tuple[str, ...]:
 
 
 def _other_disk(known: KnownDisks, node: ObservedNode, disk_id: str) -> str | None:
-    """The disk that is known to have been here, when this is another one."""
+    """The disk that groups remember on this node, if it reports another one."""
     disks = {disk for disk, uid in known.remembered.get(node.name, ()) if _is_same_node(uid, node)}
     if not disk_id or disk_id in disks or disk_id == node.accepted_disk:
         return None
@@ -248,7 +248,7 @@ def _is_same_node(node_uid: str, node: ObservedNode) -> bool:
 
 
 def _moment(view: AgentView, seconds_before: float, now: datetime) -> datetime:
-    """So long before the agent's answer; never in the future."""
+    """The moment this long before the agent's answer; never in the future."""
     answered_at = view.answered_at or now
     try:
         since = answered_at - timedelta(seconds=max(0.0, seconds_before))
@@ -275,10 +275,10 @@ def _weight(text: str | None) -> float | None:
 
 
 def settled_weights(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The nodes with the weights that count.
+    """The nodes with the weights that the planner uses.
 
-    A node of unknown weight counts as one in the middle of the others. No node weighs much more than the others unless
-    an administrator sets that.
+    A node of unknown weight gets the median. Weights are limited to a multiple of the median, unless an administrator
+    has set them.
     """
     found = tuple(nodes)
     known = sorted(node.weight for node in found if node.is_weight_known)

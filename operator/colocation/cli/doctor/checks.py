@@ -94,7 +94,7 @@ class Facts(Frozen):
 
 
 def diagnose(facts: Facts) -> list[Finding]:
-    """The findings of all checks, in the order in which one would look; then what could not be checked, by reason."""
+    """The findings of all checks, causes before effects; then the checks that could not be made, by reason."""
     skipped = {*facts.unknown, *facts.forbidden}
     found = [finding for name, check in CHECKS if name not in skipped for finding in _run(name, check, facts)]
     return [*found, *_not_checked(facts)]
@@ -170,7 +170,7 @@ def check_agents(facts: Facts) -> Iterator[Verdict]:
 
 
 def _nodes_down(facts: Facts) -> frozenset[str]:
-    """The nodes that Kubernetes marks NotReady: their agents cannot be ready, which is no second fault."""
+    """A finding about NotReady nodes. Their agents cannot be ready, so these are not reported as another fault."""
     nodes = facts.snapshot.nodes if facts.snapshot else ()
     return frozenset(node.name for node in nodes if node.not_ready_reason == Reason.NODE_NOT_READY)
 
@@ -196,7 +196,7 @@ def check_versions(facts: Facts) -> Iterator[Verdict]:
 
 
 def _is_of_another_release(pod: Pod) -> bool:
-    """Whether the image's tag names another release than the chart's: an upgrade kept the tag that was given before."""
+    """Whether the image's tag names another release than the chart's, as after an upgrade that kept a tag."""
     tagged = RELEASE_OF_IMAGE.search(pod.image)
     return bool(tagged and pod.version and tagged[1] != pod.version)
 
@@ -226,7 +226,7 @@ def check_disks(facts: Facts) -> Iterator[Verdict]:
 
 
 def check_drains(facts: Facts) -> Iterator[Verdict]:
-    """No node is being emptied, by whomever: what waits for it (kubectl drain, an upgrade) waits for its replicas."""
+    """No node is being drained; kubectl drain and upgrades wait until its replicas are elsewhere."""
     if facts.snapshot is None:
         return
     for node in facts.snapshot.nodes:

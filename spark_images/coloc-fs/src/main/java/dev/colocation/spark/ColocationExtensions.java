@@ -33,16 +33,13 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
 /**
- * Adds the rules for colocated tables to a session ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * TimeTravelSubqueries}, {@link ChangesAsFiles}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link
- * MissingColumns}, {@link ReadAsFiles}, {@link FilePerTask} and {@link CheckedTexts} when a query is analyzed, {@link StreamAsFiles},
- * {@link NewestInStreams}, {@link PaddedInFiles}, {@link PartitionColumnsFirst}, {@link PartitionConditions}, {@link DistributeRows}
- * and {@link CommonBuckets} when it is optimized, {@link FractionKeys} and {@link CommonBuckets.Scans} when it is planned, {@link
- * LocateExecutors}, {@link TrustSortedFiles} and {@link SplitBuckets} when its plan is to be executed. On an unknown Spark, each leaves
- * plans as they are.
+ * Adds the rules for colocated tables to a session ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}), in the
+ * order in which they run: hint resolution and resolution rules when a query is analyzed, pre-CBO rules when it is optimized, planner
+ * strategies when it is planned, columnar rules before it is executed. On a Spark that lacks what a rule needs, the rule leaves plans
+ * as they are ({@link UnknownSpark}).
  *
- * <p>The last three are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per
- * stage) and without it, after Spark has settled distributions and sorts and before it generates code.
+ * <p>Rules on physical plans are columnar rules, because every plan goes through these, with adaptive execution (per stage) and
+ * without it, after Spark has placed exchanges and sorts and before it generates code.
  */
 public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
@@ -91,6 +88,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     };
   }
 
+  /** Puts the keys that {@link FractionKeys} replaced back into the physical plan. */
   private static final class SettledKeys extends Rule<SparkPlan> {
     @Override
     public SparkPlan apply(SparkPlan plan) {

@@ -24,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * and in Spark's own file tables. Spark 4.0 refuses such statements for tables of catalogs.
  */
 public final class MissingColumns extends Rule<LogicalPlan> {
-  /** Later versions complete columns, and check the lengths of texts, as this project wants it. */
+  /** Whether this is Spark 4.0. Later versions complete missing columns and check the lengths of texts themselves. */
   public static boolean isSpark40() {
     return package$.MODULE$.SPARK_VERSION().startsWith("4.0.");
   }

@@ -13,7 +13,7 @@ public final class UnknownSpark {
 
   private UnknownSpark() {}
 
-  /** Does what this Spark may lack the means for; without it there is less that is made faster. */
+  /** Runs code whose classes or methods this Spark may lack; then nothing happens but a warning. */
   public static void orNothing(Runnable work) {
     try {
       work.run();
@@ -22,14 +22,14 @@ public final class UnknownSpark {
     }
   }
 
-  /** Once: it would be so for every query. */
+  /** Warns once, as every query would repeat it. */
   private static void warn(LinkageError error) {
     if (WARNED.compareAndSet(false, true)) {
       LOG.warn("this Spark is not one of those that are known; plans that are not understood stay as they are", error);
     }
   }
 
-  /** The changed plan; the plan itself where this Spark lacks what the change needs. */
+  /** The changed plan, or the plan itself if this Spark lacks classes or methods that the change needs. */
   static <P> P orAsPlanned(P plan, UnaryOperator<P> change) {
     try {
       return change.apply(plan);
