@@ -93,7 +93,7 @@ class _Tables:
     ) -> TableView:
         membership, uid = self._membership, table.identity.uid
         wanted = membership.wanted.get(uid)
-        found = record_of(table, self._records) if table.recovers else None
+        found = record_of(table, self._records)
         return TableView(
             table=table,
             group=group,
@@ -116,7 +116,7 @@ class _Tables:
         if silent:
             silent = silent.intersection(node for node, _ in reports.asked)
         manifest = table.reference.manifest
-        if manifest is None and table.recovers and (found := record_of(table, self._records)):
+        if manifest is None and (found := record_of(table, self._records)):
             manifest = found[0].snapshot.manifest_sha256 if found[0].snapshot else None
         key = (table.identity.namespace, table.directory, manifest or "")
         return TableFiles(table, reports, self._observation.bucket_bytes.get(key), silent)
@@ -167,7 +167,7 @@ class _Groups:
     def _departed(self, group: ObservedGroup) -> Iterator[TableView]:
         for member in group.status.members:
             view = self._tables.get(member.uid)
-            if view is None or view.group is None or view.group is group:
+            if view is None or view.group is None:
                 continue
             if all(one.uid != member.uid for one in view.group.status.members):
                 yield view
@@ -208,7 +208,7 @@ class _GoneTables:
             for member in chain(group.status.members, self._unnoticed(group))
             if member.uid not in self._tables
             and member.uid not in recorded
-            and not (member.leaving and self._is_remembered_elsewhere(group, member.uid))
+            and not (member.leaving and self._is_remembered_elsewhere(member.uid))
         )
 
     def _unnoticed(self, group: ObservedGroup) -> Iterator[GroupMember]:
@@ -232,12 +232,12 @@ class _GoneTables:
             for one in last_seen
         )
 
-    def _is_remembered_elsewhere(self, group: ObservedGroup, uid: str) -> bool:
+    def _is_remembered_elsewhere(self, uid: str) -> bool:
+        """Of a table that no longer is a group's, and that this one has not recorded."""
         return any(
             any(member.uid == uid and not member.leaving for member in (*other.status.members, *self._unnoticed(other)))
             or any(record.uid == uid for record in other.status.recycled)
             for other in self._observation.groups
-            if other.key != group.key
         )
 
 

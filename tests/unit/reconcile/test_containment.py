@@ -12,7 +12,7 @@ from colocation.planner import planning as plans
 from colocation.planner.cluster import Cluster
 from colocation.planner.status import Status
 from colocation.reconcile import decide as passes
-from colocation.reconcile import group_scopes, tables
+from colocation.reconcile import group_scopes, recovery, tables, transfers
 from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
 from colocation.reconcile.scopes import Scope
 from colocation.state import assemble
@@ -20,6 +20,8 @@ from colocation.state import snapshot as snapshots
 from colocation.state.observation import Observation
 
 from .scenes import actions_of, decided, quiet_observation
+from .test_recoveries import coming_back
+from .test_transfers import observed
 
 OTHER_UID = "feedbeef-group"
 
@@ -150,6 +152,25 @@ def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch, step
     assert scopes[0] == scopes[1]
 
 
+@pytest.mark.parametrize(
+    ("module", "function", "observation"),
+    [
+        pytest.param(transfers, "_transfer", observed(), id="it moves to another group"),
+        pytest.param(recovery, "_recovery", coming_back(), id="it is brought back"),
+    ],
+)
+def test_error_of_a_table_on_its_way_is_that_tables(
+    monkeypatch: pytest.MonkeyPatch, module: object, function: str, observation: Observation
+) -> None:
+    """It reports it, and waits."""
+    assert decided(observation).errors == {}
+    failing("orders", "table", monkeypatch, module, function)
+    after = decided(observation)
+    assert list(after.errors) == ["table shop/orders"]
+    [shown] = [one.status for one in actions_of(after, WriteTableStatus)]
+    assert "InternalError" in str(shown["conditions"]) and set(shown) == {"conditions"}
+
+
 def test_table_whose_reports_cannot_be_read_keeps_the_rest_of_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is decided about it from half of what there is to know."""
     failing("orders", "table", monkeypatch, assemble, "fault_of")
@@ -172,6 +193,7 @@ def test_group_whose_status_cannot_be_read_is_left_alone() -> None:
     [mark] = actions_of(after, MarkGroupUnstable)
     assert mark.status["reason"] == "InvalidStatus" and "backendsPerBucketSeq" in str(mark.status["conditions"])
     assert {scope.name for scope in after.scopes if "sales" in scope.name} == {"group shop/sales"}
+    assert [one.name for one in after.snapshot.groups] == ["stock"]
 
 
 def test_table_whose_status_cannot_be_read_is_at_fault_alone() -> None:

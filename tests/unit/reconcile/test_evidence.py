@@ -7,7 +7,7 @@ import pytest
 from colocation.model.agent import CloneProgress, DeletionProof
 from colocation.model.group import ColocationGroupStatus, GroupMember
 from colocation.reconcile.actions import DropBucket, RecycleTable, RestoreTable, TableDrop
-from colocation.reconcile.evidence import READERS_LEARN_SECONDS, Evidence
+from colocation.reconcile.evidence import BRAKE_WINDOW, READERS_LEARN_SECONDS, Evidence
 from colocation.state.agent_view import AgentView
 from colocation.state.observation import Observation
 
@@ -213,6 +213,21 @@ def test_orders_to_a_node_that_is_gone_are_forgotten_when_they_are_void() -> Non
     evidence = Evidence().after(Observation(NOW), (ORDERED["a bucket"],))
     assert evidence.after(Observation(NOW + seconds(20)), ()).ordered == evidence.ordered
     assert evidence.after(Observation(NOW + seconds(31)), ()).ordered == {}
+
+
+@pytest.mark.parametrize("is_explained", [True, False])
+def test_folders_that_go_unexplained_are_counted_for_an_hour(is_explained: bool) -> None:
+    """Those of tables that somebody dropped are not."""
+    order = RecycleTable("node-3", "https://3:8440", *KEY, 60, PROOF, is_explained, 7)
+    evidence = Evidence().after(Observation(NOW), (order, ORDERED["a bucket"], RESTORE))
+    expected = {} if is_explained else {("node-3", "/".join(KEY)): (NOW, 7)}
+    assert evidence.unexplained == expected
+    hour = NOW + BRAKE_WINDOW
+    assert evidence.after(Observation(hour - seconds(1)), ()).unexplained == expected
+    assert evidence.after(Observation(hour), ()).unexplained == {}
+    assert evidence.unexplained_in_window(Observation(NOW)) == (() if is_explained else (7,))
+    lying = Observation(NOW, agent_views={"node-3": view(unknown=("/".join(KEY),))})
+    assert evidence.unexplained_in_window(lying) == (), "it is there still"
 
 
 RESTORE = RestoreTable("node-3", "https://3:8440", *KEY, "orders-99999999", 7)

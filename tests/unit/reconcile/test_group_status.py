@@ -412,6 +412,7 @@ STALLED = tuple(
     (Condition(type=ConditionType.STALLED, status=status, reason=reason, message="why"),)
     for status, reason in (("True", "One"), ("True", "Two"), ("False", "Reconciled"))
 )
+READY = (Condition(type=ConditionType.READY, status="True", reason="Reconciled", message="well"),)
 APPROVED = PROPOSAL.model_copy(update={"approved": True})
 BACK = ("Normal", "TableRecovered", "table shop/orders is back from the recycle bin")
 PURGED = ("Normal", "TablePurged", "table shop/orders, dropped at 2026-11-21T12:00:00Z, is purged")
@@ -450,6 +451,8 @@ FAILS = f"clones in a row to node node-3 failed, the last one because disk full;
                      id="it becomes stalled"),
         pytest.param({"conditions": STALLED[0]}, {"conditions": STALLED[2]}, [], id="it goes on"),
         pytest.param({}, {"conditions": UNSTABLE}, [], id="another condition"),
+        pytest.param({"conditions": (*READY, *STALLED[0])}, {"conditions": (*READY, *STALLED[0])}, [], id="as before"),
+        pytest.param({}, {"conditions": (*READY, *STALLED[2])}, [], id="one that is true"),
         pytest.param({}, {"proposal": PROPOSAL}, [AWAITS], id="a proposal"),
         pytest.param({"proposal": PROPOSAL}, {"proposal": PROPOSAL.model_copy(update={"bytes": 9})}, [], id="the same"),
         pytest.param({"proposal": PROPOSAL}, {"proposal": None}, [], id="it is over"),

@@ -99,6 +99,8 @@ def test_group_of_which_a_table_has_just_left_is_not_deleted() -> None:
         pytest.param(HERE, NOW - NEWS - seconds(1), (), False, id="long ago: it was noticed, and is purged since"),
         pytest.param(placed("orders", "sales", "stock"), NOW, (), False, id="its spec named another group"),
         pytest.param(HERE, NOW, (replace(table("orders"), recovers=HERE.identity.uid),), False, id="it has come back"),
+        pytest.param(HERE, NOW, (table("orders"),), True, id="another one was made under its name"),
+        pytest.param(HERE, NOW, (replace(table("lines"), recovers=HERE.identity.uid),), True, id="one of another name"),
     ],
 )
 def test_table_that_is_dropped_before_its_group_has_noticed_it_waits_in_the_bin(
