@@ -165,9 +165,25 @@ def test_files_that_are_under_another_uid_are_named() -> None:
     assert "remembers orders-77777777, of the same name: `colocation adopt -n shop --table orders" in event.message
 
 
-def test_a_request_whose_table_comes_back_ends() -> None:
+def with_others(observation: Observation, *more: str) -> Observation:
+    """Its node has another folder of the table's name, and these in its bin."""
+    found = observation.agent_views["node-1"]
+    assert found.report is not None
+    lying = {"recycled_directories": more, "unknown_directories": ("shop/orders-77777777",)}
+    return replace(observation, agent_views={"node-1": replace(found, report=found.report.model_copy(update=lying))})
+
+
+def test_other_folders_of_its_name_keep_no_table_from_coming_back() -> None:
+    """Its own one is there."""
+    observation = with_others(with_dropped("shop", [], UID[:8]), f"shop/{table('orders').directory}")
+    assert [type(one) for one in answers_to(observation)] == [CreateTable]
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_request_whose_table_comes_back_ends(others: bool) -> None:
     """Nothing is refused: the table of that name is the one that was asked for."""
     observation = with_dropped("shop", [], UID[:8])
+    observation = with_others(observation) if others else observation
     heir = table("orders", "sales", files=None)
     heir = replace(heir, identity=replace(heir.identity, uid="heir"), recovers=UID)
     [end] = answers_to(replace(observation, tables=(heir,)))

@@ -15,7 +15,8 @@ from colocation.state.objects import ObservedHolder, ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.snapshot import snapshot_of
 
-from .objects import GIB, MANIFEST, NOW, agent, group, node, seconds, table, table_report, view
+from .objects import GIB, MANIFEST, NOW, agent, group, node, remembering, seconds, table, table_report, view
+from .test_membership import placed
 
 GRACE_SECONDS = 30
 
@@ -223,3 +224,71 @@ def test_group_without_a_map_waits_for_the_files_of_tables_that_are_made_again(
     status = ColocationGroupStatus(backends_per_bucket_seq=rows, map_version=1 if rows else None)
     found = snapshot(groups=(group(status=status),), tables=(adopting,))
     assert (found.groups == ()) is waits
+
+
+@pytest.mark.parametrize(
+    ("heard", "waits"), [((), True), (("node-1",), True), (("node-1", "node-2"), False)], ids=["no node", "one", "all"]
+)
+def test_the_map_waits_until_all_agents_have_reported_on_an_adopted_table(heard: tuple[str, ...], waits: bool) -> None:
+    """It has its snapshot: its files may be on any of them."""
+    names = ("node-1", "node-2")
+    adopting = replace(table("orders"), adopts="0a1b2c3d")
+    shown = {name: view(table_report(adopting, {0: "complete"})) if name in heard else view() for name in names}
+    found = snapshot(
+        groups=(group(),), tables=(adopting,), nodes=tuple(map(node, names)), agents=tuple(map(agent, names)),
+        agent_views=shown,
+    )  # fmt: skip
+    assert (found.groups == ()) is waits
+
+
+def test_balancing_waits_while_all_tables_leave() -> None:
+    """Moves would be in vain; also for an empty group to which tables come where its map is now."""
+    stays, leaves, comes = placed("a", "sales", "sales"), placed("b", "sales", "stock"), placed("c", "stock", "sales")
+    other = replace(group("stock"), identity=replace(group().identity, name="stock", uid="stock"))
+    for tables, enabled in (
+        ((stays, leaves), True), ((leaves,), False), ((comes,), False), ((stays, comes), True), ((), True),
+    ):  # fmt: skip
+        here = [one for one in tables if one.status.group == "sales"]
+        groups = (remembering(group(), *here), remembering(other, *(one for one in tables if one not in here)))
+        [found] = [one for one in snapshot(groups=groups, tables=tables).groups if one.name == "sales"]
+        assert found.spec.balancing.enabled is enabled
+
+
+def test_a_map_is_read_off_tables_that_arrive_too() -> None:
+    """The group was made again, and has no table yet."""
+    comes = placed("c", "stock", "sales")
+    other = replace(group("stock"), identity=replace(group().identity, name="stock", uid="stock"))
+    views = {name: view(table_report(comes, {0: "complete", 1: "complete"})) for name in ("node-1", "node-2")}
+    [found] = [
+        one for one in snapshot(
+            groups=(group(), remembering(other, comes)), tables=(comes,), agent_views=views,
+            bucket_bytes={("shop", comes.directory, MANIFEST): {0: 50, 1: 50}},
+        ).groups if one.name == "sales"
+    ]  # fmt: skip
+    assert found.map == (("node-1", "node-2"), ("node-1", "node-2"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "count", "since"),
+    [
+        pytest.param({0: "11:00"}, 1, {0: "11:00"}, id="all are listed"),
+        pytest.param({0: "11:00"}, 2, {0: "11:00", 1: "10:00"}, id="one is not"),
+        pytest.param({0: "13:00"}, 1, {0: "12:00"}, id="a clock was ahead"),
+        pytest.param({}, None, {}, id="none is"),
+    ],
+)
+def test_since_when_buckets_are_unstable(listed: dict[int, str], count: int | None, since: dict[int, str]) -> None:
+    """Never in the future."""
+    status = ColocationGroupStatus.model_validate({
+        "unstableBuckets": [
+            UnstableBucket(bucket=number, reason="NodeGone", since=f"2026-11-21T{time}:00Z")
+            for number, time in listed.items()
+        ],
+        "unstableBucketCount": count,
+        "conditions": [
+            {"type": kind, "status": "False", "reason": "NodeGone", "lastTransitionTime": f"2026-11-21T{time}:00Z"}
+            for kind, time in (("Ready", "09:00"), ("Stable", "10:00"))
+        ],
+    })  # fmt: skip
+    [found] = snapshot(groups=(group(status=status),)).groups
+    assert {number: f"{time:%H:%M}" for number, time in found.unstable_since.items()} == since
