@@ -161,6 +161,19 @@ def test_of_a_groups_buckets_the_begun_one_moves_then_the_smallest() -> None:
         assert [(move.bucket, move.to) for move in first.moves] == [(bucket, "node-2")]
 
 
+@pytest.mark.parametrize(("heavy", "light"), [(2, 3), (3, 2)])
+def test_a_group_balances_towards_the_node_that_is_lightest_over_all(heavy: int, light: int) -> None:
+    """Where its own evenness leaves the choice."""
+    nodes = [make_node(f"node-{number}") for number in (1, 2, 3)]
+    uneven = make_group(2, 1, (("node-1",),) * 2, name="a")
+    fixed = [
+        make_group(1, 1, ((f"node-{heavy}",),), name=f"b-{number}", spec={"balancing": {"enabled": False}})
+        for number in range(2)
+    ]
+    [first, *_] = plan(make_snapshot(nodes, uneven, *fixed)).groups
+    assert [(move.source, move.to) for move in first.moves] == [("node-1", f"node-{light}")]
+
+
 def test_small_differences_move_nothing() -> None:
     """One replica more or less than the share over all groups is not worth moving data."""
     nodes = [make_node(f"node-{number}") for number in range(3)]

@@ -58,7 +58,11 @@ def left_over(root: DataRoot) -> list[str]:
 
 def test_publishes_and_announces_every_file(root: DataRoot, syncs: Executor) -> None:
     """All are visible, in the ledger, announced, and readable by other users; nothing is left over."""
-    publish_all(root, syncs)
+    before = os.umask(0o077)
+    try:
+        publish_all(root, syncs)
+    finally:
+        os.umask(before)
     assert visible(root) == set(CONTENTS)
     assert {path: entry.sha256 for path, entry in root.ledger.entries(TABLE).items()} == {
         path: sha256_hex(content) for path, content in CONTENTS.items()

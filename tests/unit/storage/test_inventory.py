@@ -343,10 +343,12 @@ def test_reports_of_many_loads_take_no_memory(inventory: Inventory, root: DataRo
         pytest.param(lambda root, table: publish(root, TABLE.path, data_path(3), b"new"), id="published"),
         pytest.param(lambda root, table: (on_disk(root, TABLE.path, FIRST).unlink(), table.look()), id="gone"),
         pytest.param(lambda root, table: table.sweep(), id="manifests were read again"),
+        pytest.param(lambda root, table: (on_disk(root, TABLE.path, "manifests/new").touch(), table.look()),
+                     id="another process published a manifest"),
         pytest.param(lambda root, table: table.distrust(), id="damage was found"),
         pytest.param(lambda root, table: table.forget_content(FIRST), id="unreadable"),
     ],
-)
+)  # fmt: skip
 def test_a_stamp_differs_when_a_report_may(
     inventory: Inventory, root: DataRoot, change: Callable[[DataRoot, TableInventory], object]
 ) -> None:

@@ -22,7 +22,8 @@ from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom, No
 from colocation.storage.folders import names_in
 from colocation.storage.incoming import IncomingFile, received_bytes, remove_clone, remove_stale, uploads_in_use
 from colocation.storage.inventory import Inventory
-from colocation.storage.publish import MAX_ATTEMPTS, IncomingBatch, publish_once
+from colocation.storage.ledger import identity_of
+from colocation.storage.publish import MAX_ATTEMPTS, IncomingBatch, is_published, publish_once
 from colocation.storage.root import UPLOADS, DataRoot
 
 from .conftest import Clock, open_files
@@ -41,6 +42,10 @@ def test_publishes_once(root: DataRoot) -> None:
     """The first upload is new, the second finds the file; nothing is left over."""
     assert publish(root, TABLE.path, PATH, b"content") is True
     assert publish(root, TABLE.path, PATH, b"content") is False
+    known = root.ledger.entry(TABLE.path, PATH)
+    assert known is not None and known.identity == identity_of(on_disk(root, TABLE.path, PATH).stat()), "no hash is due"
+    assert [is_published(root, TABLE.path, PATH, sha256_hex(one)) for one in (b"content", b"other")] == [True, False]
+    assert not is_published(root, TABLE.path, data_path(2), sha256_hex(b"content"))
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
     assert uploads(root) == []
 
@@ -223,6 +228,19 @@ def test_a_file_that_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypa
     assert received_bytes(root, UPLOADS, "x") == 0
 
 
+def test_a_full_disk_is_no_fault_of_the_disk(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync may be the first that finds no room; nothing of the attempt stays, either."""
+    faults: list[OSError] = []
+    root.fault_listeners.append(faults.append)
+    with IncomingFile(root, UPLOADS, "x") as incoming:
+        incoming.write(b"content")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+            with pytest.raises(NoRoom):
+                incoming.settle()
+    assert (received_bytes(root, UPLOADS, "x"), faults) == (0, [])
+
+
 def test_a_file_that_cannot_be_read_back_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read from the disk itself, not from memory."""
     faults: list[OSError] = []
@@ -337,6 +355,21 @@ def test_a_finished_clone_leaves_no_folder(root: DataRoot) -> None:
     for _ in range(2):
         remove_clone(root, "shop", "sales", 1)
     assert [one.bucket for one in read_progress(root)] == [2]
+
+
+def test_links_among_incoming_files_are_stale_as_others(root: DataRoot, clock: Clock, tmp_path: Path) -> None:
+    """Whatever they lead to, and whether it changes; that stays."""
+    clone = root.path / ".incoming" / "clones" / "shop.sales.00001"
+    with IncomingFile(root, (".incoming", "clones", clone.name), "part") as incoming:
+        incoming.write(b"content")
+    (tmp_path / "outside").mkdir()
+    (clone / "link").symlink_to(tmp_path / "outside")
+    (root.path / ".incoming" / "uploads" / "link").symlink_to(tmp_path / "nothing")
+    assert remove_stale(root) == 0
+    clock.advance(87000)
+    os.utime(tmp_path / "outside", (clock.now, clock.now))
+    assert remove_stale(root) == 2
+    assert ((tmp_path / "outside").is_dir(), clone.exists(), uploads(root)) == (True, False, [])
 
 
 def test_uploads_that_end_meanwhile_stop_no_cleanup(
