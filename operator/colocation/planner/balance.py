@@ -198,8 +198,7 @@ class CrossGroupBalance:
         """Plans of the groups that move a replica for the sake of all; ``views`` are balanced and may be moved."""
         for sign in (-1, 1):
             for node in self._beyond(sign):
-                if node not in self.cluster.unschedulable:
-                    self._relieve_or_fill(views, node, sign)
+                self._relieve_or_fill(views, node, sign)
         return self.move_plans
 
     def _tolerance(self, node: str) -> float:
@@ -220,13 +219,11 @@ class CrossGroupBalance:
     def _move_one(self, view: GroupView, node: str, sign: int) -> None:
         """Let the group give the node one replica, or take one from it, if it stays even by itself."""
         shares = view.pool.shares(len(view.map), view.spec.replicas, keepers=self._holding(view.pool)).bounds
-        if node not in view.pool.weights or node not in shares:
-            return
         counts = Counter(chain.from_iterable(view.map))
         givers = [node] if sign > 0 else list(counts)
         takers = list(shares.keys() - view.pool.waiting.keys()) if sign > 0 else [node]
         givers = [name for name in givers if name in shares and counts[name] - 1 >= shares[name][0]]
-        takers = [name for name in takers if counts[name] + 1 <= shares[name][1]]
+        takers = [name for name in takers if name in shares and counts[name] + 1 <= shares[name][1]]
         found = self._best_exchange(view, set(givers), takers)
         if found is not None and self._stays_balanced(view, counts, *found[1:]):
             _, giver, taker = found

@@ -209,5 +209,5 @@ def _is_unwanted(view: GroupView, move_plan: MovePlan, bucket: int, to: str) -> 
         # A running one ends by itself; one that waits for another attempt, or for a lost node, would wait for ever.
         return clone.retry_at is not None or view.standing(to) in LOST_FOR_GOOD
     # Balance is not planned while repairs are pending; what it has begun goes on as long as its target may hold it.
-    began_to_balance = clone.source is not None and clone.source in move_plan.target[bucket]
+    began_to_balance = clone.source in move_plan.target[bucket]
     return not (move_plan.pending and began_to_balance and to in view.takers)

@@ -66,6 +66,10 @@ def moved(nodes: list[Node], *groups: GroupState, **fields: object) -> Moved:
     assert violations(snapshot, decided) == ()
     assert all(len(group.moves) <= 1 for group in decided.groups)
     assert all(group.stalled is None for group in decided.groups)
+    for group in decided.groups:
+        for move in group.moves:
+            row = (group.target_map or ())[move.bucket]
+            assert move.to in row and move.source not in row
     moves = [move for group in decided.groups for move in group.moves]
     assert {move.kind for move in moves} <= {"balance"}
     return Counter((move.source, move.to) for move in moves)
@@ -142,6 +146,54 @@ def test_what_moves_nothing_for_the_evenness_of_all(
     """Switches, failing and cordoned nodes, room, zones, and the group's own evenness."""
     found = [make_node(f"node-{number}", **nodes.get(number, {})) for number in (1, 2, 3)]
     assert moved(found, *groups) == moves
+
+
+FIXED = {"balancing": {"enabled": False}}
+
+
+def groups_of(rows: tuple[tuple[int, ...], ...], number: int) -> list[GroupState]:
+    """So many groups with these nodes in their buckets."""
+    bucket_map = tuple(tuple(f"node-{one}" for one in row) for row in rows)
+    return [make_group(len(rows), len(rows[0]), bucket_map, name=f"many-{one:03d}") for one in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "groups", "moves"),
+    [
+        pytest.param(
+            [{"weight": 2}, {}, {}], groups_of(((1,), (2,)), 12) + singles(10, spec=FIXED), edges(_23=6),
+            id="the fullest holds just its share of the group, and gives none of it",
+        ),
+        pytest.param(
+            [{}, {}, {}, {}], groups_of(((1,), (3,)), 1) + singles(7, 5, 2, 4, spec=FIXED), edges(_14=1),
+            id="the emptiest has its share of the group already",
+        ),
+        pytest.param(
+            [{}, {}, {}, {}], singles(0, 5, 3, 4, name="x") + singles(8), edges(_13=1),
+            id="one holds too much: only that one gives",
+        ),
+        pytest.param(
+            [{"zone": "a"}, {"zone": "b"}, {"zone": "b"}, {"zone": "c"}],
+            groups_of(((1, 2),), 6) + singles(2, 0, 0, 5, spec=FIXED), edges(_23=3),
+            id="the fullest is alone in its zone",
+        ),
+        pytest.param(
+            [{}, {}, {}], singles(3) + singles(9, 3, 1, name="fixed", spec=FIXED), edges(_13=3),
+            id="the emptiest comes first",
+        ),
+    ],
+)  # fmt: skip
+def test_who_gives_and_who_takes(nodes: list[dict[str, object]], groups: list[GroupState], moves: Moved) -> None:
+    """No group becomes uneven by itself, no bucket lies in fewer zones, and nothing moves that gains nothing."""
+    assert moved([make_node(f"node-{number}", **one) for number, one in enumerate(nodes, 1)], *groups) == moves
+
+
+def test_a_bucket_that_has_the_node_already_is_not_moved_there() -> None:
+    """Another one of its group is."""
+    nodes = [make_node(f"node-{number}") for number in (1, 2, 3)]
+    [group] = groups_of(((1, 3), (1, 2)), 1)
+    [first, *_] = plan(make_snapshot(nodes, group, *singles(9, 5, 2, spec=FIXED))).groups
+    assert [(move.bucket, move.source, move.to) for move in first.moves] == [(1, "node-1", "node-3")]
 
 
 def test_the_operators_switch_moves_nothing_for_the_evenness_of_all() -> None:

@@ -63,6 +63,8 @@ def test_damaged_files_are_made_whole_in_place() -> None:
         (1, "node-2", "node-2", "repair"),
         (2, "node-3", "node-3", "repair"),
     ]
+    damage = [Reason.REPLICA_CORRUPT, Reason.REPLICA_INCOMPLETE, Reason.REPLICA_MISSING]
+    assert [move.reason for move in group.moves] == damage
     assert group.start_now == (0, 1, 2)
     assert group.target_map == SIX
 
@@ -236,8 +238,10 @@ def test_the_clone_that_stands_still_for_longest_is_named() -> None:
         for number, move in enumerate(moves[:2])
     )  # fmt: skip
     [late, *_] = [clone for clone in clones if clone.bytes_done == 1]
-    for node, cause in ((make_node(late.to), ""), (down_for(60, int(late.to[-1])), "; the node is not ready")):
-        nodes = [*(one for one in nodes_of(1, 3, 4) if one.name != late.to), node]
+    others = [one for one in nodes_of(1, 3, 4) if one.name != late.to]
+    there, away = [make_node(late.to)], [down_for(60, int(late.to[-1]))]
+    for node, cause in ((there, ""), (away, "; the node is not ready"), ([], "; the node is not ready")):
+        nodes = [*others, *node]
         group = planned(nodes, clones=clones)
         assert group.stalled is not None
         assert (group.stalled.bucket, group.stalled.reason) == (late.bucket, Reason.CLONE_NOT_ADVANCING)
@@ -410,14 +414,14 @@ def test_replicas_without_room_wait_alone_and_the_group_names_them() -> None:
 def test_a_balance_that_lacks_room_starts_what_fits(is_strict: bool) -> None:
     """The new node has room for one bucket of its share: stable, one moves. A strict map names no node without room."""
     spec = {"balancing": {"strict": is_strict}}
-    small = make_node("node-4", capacity_bytes=10 * GIB, free_bytes=2 * GIB)
+    small = make_node("node-4", capacity_bytes=10 * GIB, free_bytes=2 * GIB + GIB // 4)
     group = planned([*nodes_of(1, 2, 3), small], spec=spec)
     assert (group.stable, len(group.moves), len(group.start_now)) == (True, 3, 1)
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
     waiting = [move.bucket for index, move in enumerate(group.moves) if index not in group.start_now]
     assert [one.message for one in group.blocked] == [
-        f"node node-4 is {GIB} bytes short of the {GIB} of bucket {bucket}" for bucket in waiting
+        f"node node-4 is {GIB - GIB // 4} bytes short of the {GIB} of bucket {bucket}" for bucket in waiting
     ]
     assert sum("node-4" in row for row in group.next_map or ()) == (1 if is_strict else 0)
 

@@ -92,6 +92,12 @@ def test_message_names_buckets_node_and_time() -> None:
     )
 
 
+def test_message_of_a_node_of_which_little_is_known() -> None:
+    """Neither since when it is down, nor why."""
+    group = planned(nodes=[*NODE_2_AND, make_node("node-2", ready=False)])
+    assert group.message == "buckets 0, 1 (2 of 3): node node-2 is not ready"
+
+
 def test_message_counts_the_buckets_with_lesser_reasons() -> None:
     """They are listed with their own reasons."""
     group = planned(nodes=[make_node("node-1"), make_node("node-3")], held=held(node_1={2: "corrupt"}))
