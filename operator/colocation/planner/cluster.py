@@ -273,7 +273,7 @@ class Cluster:
         zones: dict[str, set[str]] = defaultdict(set)
         for node in self.nodes.values() if down else ():
             zones[node.zone or ""].add(node.name)
-        lost = {zone: names for zone, names in zones.items() if len(zones) > 1 and len(names) > 1 and names <= down}
+        lost = {zone: names for zone, names in zones.items() if len(names) > 1 and names <= down}
         causes = {zone: f"all nodes of zone {zone or '(none)'} are down" for zone in lost}
         return {name: causes[zone] for zone, names in lost.items() for name in names}
 

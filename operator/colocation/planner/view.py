@@ -149,7 +149,7 @@ class GroupView:
         """The node's zone; the same for all nodes when zones decide nothing, or the node is gone."""
         if not self.pool.zones or node not in self.cluster.nodes:
             return ""
-        return self.pool.zones.get(node) or zone_of(self.cluster.nodes[node], self.spec)
+        return zone_of(self.cluster.nodes[node], self.spec)
 
     @cached_property
     def begun(self) -> dict[tuple[int, str], bool]:

@@ -6,8 +6,10 @@ import pytest
 
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
+from colocation.model.plan import Move, Plan
 from colocation.model.snapshot import Clone, Limits, Node
 from colocation.planner import balance, plan
+from colocation.planner.cluster import Cluster, room_left
 from colocation.planner.evenness.exchange import even_placement
 from colocation.planner.evenness.min_cost_flow import EvennessProblem
 from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
@@ -19,7 +21,10 @@ def test_down_within_tolerance_moves_nothing_and_reports_until_when() -> None:
     """1,800 s by default: before, the group is unstable and waits."""
     group = planned([*nodes_of(1, 3, 4), down_for(1799)])
     assert (group.moves, reasons(group)) == ((), {Reason.WITHIN_DOWN_TOLERANCE})
-    assert "made again on other nodes after 1800 s" in group.blocked[0].message
+    message = "its replicas are made again on other nodes after 1800 s"
+    assert group.blocked[0].message == f"node node-2 is down since 2026-11-20T23:30:01Z; {message}"
+    unknown = planned([*nodes_of(1, 3, 4), make_node("node-2", ready=False)])
+    assert unknown.blocked[0].message == f"node node-2 is down since 2026-11-21T00:00:00Z; {message}"
 
 
 @pytest.mark.parametrize(
@@ -258,6 +263,8 @@ def test_a_first_map_of_buckets_with_files_starts_what_has_room() -> None:
     group = planned([*nodes_of(1, 2, **full), *nodes_of(3, drain=True)], buckets=1, replicas=2, bucket_map=None,
                     bucket_bytes=(GIB,), held=held)  # fmt: skip
     assert (len(group.moves), group.start_now) == (2, ())
+    there = planned(nodes_of(1, 2), buckets=1, bucket_map=None, bucket_bytes=(GIB,), held={"node-1": {0: "complete"}})
+    assert (shape(there), there.start_now) == ([(0, None, "node-2", "place")], (0,))
     assert reasons(group) == {Reason.INSUFFICIENT_SPACE}
     assert [one.message for one in group.blocked] == [
         f"node node-{number} is {GIB} bytes short of the {GIB} of bucket 0" for number in (1, 2)
@@ -323,6 +330,29 @@ def test_evenness(weights: tuple[int, ...], rows: tuple[tuple[int, ...], ...], e
         group = planned(nodes, buckets=3, replicas=1, bucket_map=bucket_map, spec=spec)
         assert group.evenness is not None
         assert group.evenness.before == pytest.approx(evenness)
+
+
+@pytest.mark.parametrize(
+    ("fields", "taken"),
+    [
+        pytest.param({"bucket": 1}, 7, id="what its bucket has now, less what is written"),
+        pytest.param({"bucket": 0}, 0, id="more is written than the bucket has"),
+        pytest.param({"bucket": 2}, 17, id="a bucket that is not known: what the clone reports"),
+        pytest.param({"group": "gone", "bucket": 0}, 17, id="a group that is not known"),
+        pytest.param({"to": "node-9"}, 0, id="to a node that is gone"),
+    ],
+)
+def test_room_that_clones_in_flight_leave(fields: dict[str, object], taken: int) -> None:
+    """A tenth of the disk stays free; what starts now takes its part, too."""
+    defaults = {"namespace": "shop", "group": "sales", "bucket": 1, "source": "node-1", "to": "node-2", "since": NOW}
+    clone = Clone.model_validate({**defaults, "bytes_total": 20, "bytes_done": 3, **fields})
+    group = make_group(2, 2, (("node-1", "node-3"),) * 2, bucket_bytes=(2, 10))
+    nodes = [*nodes_of(1, 3), make_node("node-2", capacity_bytes=1000, free_bytes=200)]
+    snapshot = make_snapshot(nodes, group, clones=(clone,))
+    assert Cluster(snapshot).room.available_bytes("node-2") == 100 - taken
+    move = Move(bucket=0, source="node-1", to="node-2", kind="balance", reason="", bytes=40)
+    starting = plan(snapshot).groups[0].model_copy(update={"moves": (move,), "start_now": (0,)})
+    assert room_left(snapshot, Plan(groups=(starting,)))["node-2"] == 60 - taken
 
 
 def test_groups_with_different_tolerances_wait_differently() -> None:

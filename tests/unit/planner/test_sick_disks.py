@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from colocation.model.conditions import Reason
+from colocation.planner.status import disk_finding
 from tests.property.worlds import NOW
 
 from .cases import nodes_of, planned
@@ -56,6 +57,15 @@ def test_a_quiet_group_is_unstable_as_soon_as_a_disk_fails(reason: Reason, stabl
     """Also while nothing is to be done: it is complete and even, and the tolerance is not over."""
     group = planned([*nodes_of(1, 3), *nodes_of(2, **sick(reason, 1))], spec=TOLERANCE)
     assert (group.stable, group.moves) == (stable, ())
+
+
+def test_a_disk_that_has_just_become_sick() -> None:
+    """Since when is not known yet: the tolerance has not begun."""
+    fields = {**sick(Reason.DISK_FAILING), "disk_since": None, "disk_message": "a write failed"}
+    group = planned([*nodes_of(1, 3), *nodes_of(2, **fields)], spec=TOLERANCE)
+    assert (group.moves, group.stable) == ((), False)
+    assert group.message.endswith("the disk of node node-2 is failing: a write failed")
+    assert disk_finding(nodes_of(2)[0]) is None
 
 
 def test_a_full_disk_keeps_what_it_has() -> None:

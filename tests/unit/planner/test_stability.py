@@ -7,6 +7,7 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.plan import GroupPlan
 from colocation.planner import plan
+from colocation.planner.status import listed
 from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 THREE = ["node-1", "node-2", "node-3"]
@@ -50,6 +51,10 @@ CASES = [
     pytest.param({"held": held(node_1={2: "corrupt"})}, False, Reason.REPLICA_CORRUPT, [2], id="file damaged"),
     pytest.param({"held": held(node_3={1: "partial"})}, False, Reason.REPLICA_INCOMPLETE, [1], id="load half done"),
     pytest.param({"held": held(node_3={1: ""})}, False, Reason.REPLICA_MISSING, [1], id="nothing held"),
+    pytest.param(
+        {"held": held(node_2={0: "corrupt"}, node_3={0: "complete"})}, False, Reason.REPLICA_CORRUPT, [0],
+        id="file damaged, and another copy outside of the map",
+    ),
     pytest.param({"held": {}, "bucket_bytes": (0, 0, 0)}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="nothing to hold"),
     pytest.param({"held": {}, "bucket_bytes": (0, 5)}, False, Reason.REPLICA_MISSING, [1], id="one bucket has data"),
     pytest.param({"marked_unstable": "by ann"}, False, Reason.MARKED_UNSTABLE, [], id="marked by hand"),
@@ -90,6 +95,29 @@ def test_message_names_buckets_node_and_time() -> None:
         "buckets 0, 1 (2 of 3): node node-2 is not ready since 2026-11-20T23:59:00Z: "
         "Kubelet stopped posting node status."
     )
+
+
+@pytest.mark.parametrize(
+    ("mark", "nodes", "message"),
+    [
+        pytest.param("by ann", None, "marked unstable by hand: by ann", id="only marked"),
+        pytest.param("", None, "marked unstable by hand: the mark does not say by whom", id="by someone"),
+        pytest.param(
+            "by ann", NODE_2_AND,
+            "marked unstable by hand: by ann; also NodeGone: buckets 0, 1 (2 of 3): node node-2 no longer exists",
+            id="and worse",
+        ),
+    ],
+)  # fmt: skip
+def test_message_of_a_mark(mark: str, nodes: list[object] | None, message: str) -> None:
+    """It comes first, and what else is wrong after it."""
+    assert planned(nodes=nodes, marked_unstable=mark).message == message
+
+
+def test_lists_are_short() -> None:
+    """Of buckets and nodes in messages."""
+    assert listed(range(3), 3) == "0, 1, 2"
+    assert listed(range(5), 3) == "0, 1, 2 and 2 more"
 
 
 def test_message_of_a_node_of_which_little_is_known() -> None:

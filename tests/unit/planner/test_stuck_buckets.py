@@ -49,6 +49,19 @@ def test_a_bucket_that_fits_nowhere_stops_no_other_repair_of_its_group() -> None
     assert "no node has room for the 375809638400 bytes of bucket 0: node" in group.stalled.message
 
 
+def test_a_group_names_its_first_cause_and_how_many_others_there_are() -> None:
+    """Bucket 0 finds no room, and of bucket 2 there is no live replica."""
+    bucket_map = (("node-1", "node-9"), ("node-1", "node-2"), ("node-8", "node-9"), ("node-1", "node-9"))
+    nodes = [node_with_room("node-1", 0), node_with_room("node-2", 5)]
+    group = planned(nodes, buckets=4, bucket_map=bucket_map, bucket_bytes=(10 * GIB,) * 4)
+    assert [(one.bucket, one.reason) for one in group.blocked if one.bucket != 2] == [
+        (0, Reason.INSUFFICIENT_SPACE), (3, Reason.INSUFFICIENT_SPACE)
+    ]
+    assert group.stalled is not None
+    assert group.stalled.message.startswith("buckets 0, 3 (2 of 4): no node has room for the 10737418240 bytes")
+    assert group.stalled.message.endswith("; 1 bucket more for other reasons")
+
+
 @pytest.mark.parametrize("spec", [{}, {"bucketSequence": [["node-1", "node-2"]] * 6}], ids=["", "a map by hand"])
 def test_damaged_files_are_mended_in_place_without_room(spec: dict[str, object]) -> None:
     """The disk is full: they take the place of those that are there."""

@@ -9,7 +9,9 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, FailingTarget
 from colocation.planner import plan
+from colocation.planner.cluster import Cluster
 from colocation.planner.transitions import CORDONED
+from colocation.planner.view import GroupView
 from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 from .cases import SIX, down_for, nodes_of, planned, reasons, shape
@@ -197,6 +199,27 @@ def test_balance_does_without_a_failing_target_until_its_time() -> None:
     group = planned(nodes_of(1, 2, 3, 4), bucket_bytes=(GIB,) * 6, failing_targets=failing(4, EARLIER))
     assert targets(group) == {"node-4"}
     assert len(group.start_now) == 1
+
+
+def test_shares_of_the_others_are_whole_without_a_failing_target() -> None:
+    """What it does not hold is not kept for it."""
+    group = planned(nodes_of(1, 2, 3, 4), bucket_map=(("node-1", "node-2"),) * 6, failing_targets=failing(4))
+    assert Counter(move.to for move in group.moves) == {"node-3": 4}
+
+
+def test_what_a_node_has_of_a_bucket() -> None:
+    """Unconfirmed: complete when it was last heard, and neither known to be whole nor to be damaged."""
+    states = {"node-1": "complete", "node-2": "corrupt", "node-3": "partial"}
+    held = {node: {0: state} for node, state in states.items()}
+    silent = {f"node-{number}": (0,) for number in range(1, 6)}
+    rows = (("node-1", "node-2"), ("node-3", "node-5"))
+    group = make_group(2, 2, rows, held=held, bucket_bytes=(GIB, 0), unconfirmed=silent)
+    view = GroupView(Cluster(make_snapshot([*nodes_of(1, 2, 3, 4), down_for(5, 5)], group)), group)
+    names = [f"node-{number}" for number in range(1, 6)]
+    assert [view.is_unconfirmed(0, node) for node in names] == [False, False, True, True, False]
+    assert [view.is_presumed_complete(0, node) for node in names] == [True, False, True, True, False]
+    assert [view.live_replicas(bucket) for bucket in (0, 1)] == [1, 1]
+    assert [view.bytes_to_copy(0, node) for node in names] == [0, *[GIB] * 4]
 
 
 def test_an_unconfirmed_replica_is_stable_and_corrupt_files_are_not() -> None:

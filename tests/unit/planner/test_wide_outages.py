@@ -1,5 +1,6 @@
 """A whole zone, or most nodes, down at once: only buckets at risk are made again soon, and the group reports it."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -17,7 +18,7 @@ ROWS = (("node-1", "node-4", "node-7"), ("node-4", "node-5", "node-8"), ("node-2
 """Zone b has one replica of the first bucket, two of the second, and none of the third."""
 
 
-def nodes(down: tuple[int, ...], seconds: int, zones: dict[int, str] | None = ZONES) -> list[Node]:
+def nodes(down: tuple[int, ...], seconds: int, zones: Mapping[int, str | None] | None = ZONES) -> list[Node]:
     since = NOW - timedelta(seconds=seconds)
     return [
         make_node(
@@ -40,6 +41,7 @@ def nodes(down: tuple[int, ...], seconds: int, zones: dict[int, str] | None = ZO
         pytest.param((4, 5, 6), 12 * TOLERANCE_SECONDS, ZONES, {0, 1}, id="a zone, for good"),
         pytest.param((4, 5, 6), TOLERANCE_SECONDS, None, {0, 1}, id="as many nodes, and no zones"),
         pytest.param((4, 5, 6), TOLERANCE_SECONDS, dict.fromkeys(ZONES, "a"), {0, 1}, id="one zone only"),
+        pytest.param((4, 5), TOLERANCE_SECONDS, ZONES | {6: "a"}, {1}, id="a zone of two nodes"),
         pytest.param((4,), TOLERANCE_SECONDS, ZONES | {4: "d"}, {0, 1}, id="a zone's only node: as ever"),
         pytest.param((1, 4, 5, 6, 8), TOLERANCE_SECONDS, None, {0}, id="most nodes"),
     ],
@@ -56,6 +58,9 @@ def test_the_group_reports_what_it_waits_for() -> None:
     assert reasons(group) == {Reason.WITHIN_DOWN_TOLERANCE}
     assert [problem.bucket for problem in group.blocked] == [0]
     assert "after 21600 s, as all nodes of zone b are down" in group.blocked[0].message
+    unknown = planned(nodes((4, 5, 6), TOLERANCE_SECONDS, ZONES | {4: None, 5: None, 6: None}), buckets=3, replicas=3,
+                      bucket_map=ROWS)  # fmt: skip
+    assert "as all nodes of zone (none) are down" in unknown.blocked[0].message
 
 
 def test_a_zone_whose_nodes_are_deleted_or_drained_is_not_waited_for() -> None:
@@ -76,3 +81,5 @@ def test_half_of_the_nodes_are_not_most(number: int, down: tuple[int, ...], wait
     """Without zones: only when most are down is it hardly a fault of nodes."""
     found = [make_node(f"node-{one}", ready=one not in down) for one in range(1, number + 1)]
     assert set(Cluster(make_snapshot(found)).wide_outage) == ({f"node-{number}" for number in down} if waits else set())
+    marked = [node.model_copy(update={"drain": node.name == f"node-{down[0]}"}) for node in found]
+    assert Cluster(make_snapshot(marked)).wide_outage == {}, "one of them is drained"

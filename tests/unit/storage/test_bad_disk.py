@@ -86,6 +86,16 @@ def test_an_unreadable_namespace_affects_no_other(inventory: Inventory, root: Da
         root.tables()
 
 
+def test_a_folder_that_may_not_be_read_fails_its_tables_step(inventory: Inventory, fail: Break) -> None:
+    """Its files are not lost: a person has changed its mode. Other tables are looked at."""
+    inventory.report([TABLE.reference])
+    fail(BAD_FOLDER, errno.EACCES)
+    with pytest.raises(OSError, match="Permission denied"):
+        inventory.table(TABLE.path).sweep()
+    sweep(inventory)
+    assert states(inventory.report([OTHER.reference])[0]) == {0: "complete"}
+
+
 def test_running_out_of_descriptors_fails_the_report(inventory: Inventory, fail: Break) -> None:
     """An agent without file descriptors must not report its tables as lost."""
     fail(TABLE.path.directory, errno.EMFILE)

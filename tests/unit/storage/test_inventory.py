@@ -343,6 +343,8 @@ def test_reports_of_many_loads_take_no_memory(inventory: Inventory, root: DataRo
         pytest.param(lambda root, table: publish(root, TABLE.path, data_path(3), b"new"), id="published"),
         pytest.param(lambda root, table: (on_disk(root, TABLE.path, FIRST).unlink(), table.look()), id="gone"),
         pytest.param(lambda root, table: table.sweep(), id="manifests were read again"),
+        pytest.param(lambda root, table: (on_disk(root, TABLE.path, "data").rename(root.path / "away"), table.look()),
+                     id="its data are gone"),
         pytest.param(lambda root, table: (on_disk(root, TABLE.path, "manifests/new").touch(), table.look()),
                      id="another process published a manifest"),
         pytest.param(lambda root, table: table.distrust(), id="damage was found"),
@@ -361,6 +363,23 @@ def test_a_stamp_differs_when_a_report_may(
     assert table.stamp != answered.stamp
     inventory.forget(TABLE.path)
     assert inventory.table(TABLE.path).stamp != answered.stamp
+
+
+def test_only_data_files_of_partitions_are_held(inventory: Inventory, root: DataRoot, tmp_path: Path) -> None:
+    """Readers open no others: neither links, nor odd names, nor what is too deep."""
+    data = on_disk(root, TABLE.path, "data")
+    file = FIRST.rpartition("/")[2]
+    for folder in ("notes", "/".join(["a=1"] * 17)):
+        (data / folder).mkdir(parents=True)
+        (data / folder / file).write_bytes(b"odd")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / file).write_bytes(b"foreign")
+    (data / "o_year=9").symlink_to(tmp_path / "outside")
+    (data / file).symlink_to(tmp_path / "outside" / file)
+    (data / "notes.txt").write_text("by hand")
+    for look_again in (inventory.table(TABLE.path).look, inventory.table(TABLE.path).sweep):
+        look_again()
+        assert inventory.table(TABLE.path).size_bytes() == 12
 
 
 def test_a_reference_that_is_not_allowed_has_nothing(inventory: Inventory, root: DataRoot) -> None:
