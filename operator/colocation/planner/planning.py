@@ -207,7 +207,7 @@ def _balance_across_groups(cluster: Cluster, candidates: dict[GroupKey, Candidat
     for key, group in cluster.groups.items():
         candidate = candidates.get(key)
         busy = candidate is not None and (candidate.move_plan.pending or candidate.move_plan.moves)
-        if not busy and group.map is not None and group.spec.balancing.enabled and group.spec.bucket_sequence is None:
+        if not busy and group.spec.balancing.enabled and group.spec.bucket_sequence is None:
             view = candidate.view if candidate else GroupView(cluster, group)
             if waits_for_approval(view) == waits:
                 views[key] = view

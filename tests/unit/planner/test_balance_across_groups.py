@@ -184,8 +184,18 @@ def groups_of(rows: tuple[tuple[int, ...], ...], number: int) -> list[GroupState
     ],
 )  # fmt: skip
 def test_who_gives_and_who_takes(nodes: list[dict[str, object]], groups: list[GroupState], moves: Moved) -> None:
-    """No group becomes uneven by itself, no bucket lies in fewer zones, and nothing moves that gains nothing."""
+    """No group becomes uneven by itself, no bucket is in fewer zones, and nothing moves that gains nothing."""
     assert moved([make_node(f"node-{number}", **one) for number, one in enumerate(nodes, 1)], *groups) == moves
+
+
+def test_a_group_that_waits_for_a_node_moves_nothing_for_the_others() -> None:
+    """It is unstable as it is; nor does a new group that finds no nodes."""
+    nodes = [*(make_node(f"node-{number}") for number in (1, 2, 3)), make_node("node-4", **DOWN)]
+    waiting = make_group(1, 2, (("node-1", "node-4"),), name="a")
+    new = make_group(1, 4, name="b")
+    first, second, *others = plan(make_snapshot(nodes, waiting, new, *singles(9, 5, 1))).groups
+    assert (first.moves, second.moves) == ((), ())
+    assert any(group.moves for group in others)
 
 
 def test_a_bucket_that_has_the_node_already_is_not_moved_there() -> None:

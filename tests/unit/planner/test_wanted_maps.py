@@ -40,6 +40,19 @@ def test_an_invalid_bucket_sequence_is_refused_in_doris_words(sequence: list[lis
     assert (group.stalled.reason, group.stalled.message) == (problem.reason, f"bucket {problem.bucket}: {message}")
 
 
+def test_repairs_go_on_whatever_is_wrong_with_the_sequence() -> None:
+    """It is named first: a user has to change it."""
+    spec = {"bucketSequence": [["node-1", "node-2"]] * 5}
+    held = {"node-1": {0: "complete"}, "node-2": {0: "corrupt"}}
+    rows = (("node-1", "node-2"),)
+    group = planned(nodes_of(1, 2, 3), spec=spec, buckets=1, bucket_map=rows, held=held)
+    assert [(move.to, move.kind) for move in group.moves] == [("node-2", "repair")]
+    short = planned(nodes_of(1), spec=spec, buckets=1, bucket_map=rows)
+    assert {one.reason for one in short.blocked} == {Reason.INSUFFICIENT_NODES, Reason.INVALID_BUCKET_SEQUENCE}
+    assert short.stalled is not None
+    assert short.stalled.reason == Reason.INVALID_BUCKET_SEQUENCE
+
+
 def test_a_cordoned_node_is_in_no_first_map() -> None:
     """Set by hand it keeps what it has, but a new group has nothing there."""
     nodes = [*nodes_of(1, 3), *nodes_of(2, schedulable=False)]
