@@ -100,8 +100,7 @@ def _is_lost(view: GroupView, move_plan: MovePlan, bucket: int, node: str) -> bo
     switch = _switch_against_relocation(view)
     if standing not in (Standing.WAITING, *LOST_FOR_GOOD):
         # Damaged, and not to be mended in place. Without leave to go elsewhere it is tried there again.
-        fails_there = node in view.group.failing_targets and check_replica_whole(view, bucket, node) is not None
-        return fails_there and not switch
+        return check_replica_whole(view, bucket, node) is not None and not switch
     if switch:
         move_plan.block(bucket, Reason.RELOCATION_DISABLED, f"the replica on node {node} stays where it is: {switch}")
     return not switch

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from colocation.model.conditions import Reason
-from colocation.model.group import MAX_PROPOSED_MOVES, Proposal, ProposedMove, make_proposal
+from colocation.model.group import MAX_PROPOSED_MOVES, BucketSequence, Proposal, ProposedMove, make_proposal
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, GroupState, Limits, Node
 from colocation.planner import plan, preview, without_violations
@@ -245,6 +245,73 @@ def test_a_preview_shows_what_an_approval_would_lead_to() -> None:
     assert expected is not None
     assert expected.bytes_to_copy == 3 * GIB
     assert [load.replicas_after for load in expected.nodes] == [3, 3, 3, 3]
+
+
+def test_a_preview_shows_what_each_node_has_and_gets() -> None:
+    """By name; also nodes that are gone, and those that only come."""
+    rows, sizes = (("node-2", "node-9"), ("node-2", "node-1")), (GIB, 2 * GIB)
+    group = make_group(2, 2, rows, bucket_bytes=sizes, spec={"balancing": {"enabled": False}})
+    nodes = [make_node("node-3", weight=2), *nodes_of(2, 1)]
+    [planned] = preview(make_snapshot(nodes, group)).groups
+    assert planned.expected is not None
+    assert planned.expected.bytes_to_copy == sum(move.bytes for move in planned.moves) == GIB
+    before, after = {"node-1": 1, "node-2": 2, "node-9": 1}, {"node-1": 1, "node-2": 2, "node-3": 1}
+    bytes_before = {"node-1": 2 * GIB, "node-2": 3 * GIB, "node-9": GIB}
+    bytes_after = {"node-1": 2 * GIB, "node-2": 3 * GIB, "node-3": GIB}
+    assert [
+        (one.node, one.weight, one.replicas_before, one.replicas_after, one.bytes_before, one.bytes_after)
+        for one in planned.expected.nodes
+    ] == [
+        (name, {"node-3": 2, "node-9": 0}.get(name, 1), before.get(name, 0), after.get(name, 0),
+         bytes_before.get(name, 0), bytes_after.get(name, 0))
+        for name in ("node-1", "node-2", "node-3", "node-9")
+    ]  # fmt: skip
+    assert [one.share for one in planned.expected.nodes] == [1, 1, 2, 0]
+    [thirds] = preview(make_snapshot(nodes_of(1, 2, 3), make_group(4, 1))).groups
+    assert thirds.expected is not None
+    assert [one.share for one in thirds.expected.nodes] == [1.333] * 3
+
+
+def test_a_preview_of_a_group_that_cannot_be_placed() -> None:
+    """It has nothing, and gets nothing."""
+    [planned] = preview(make_snapshot(nodes_of(1), make_group(2, 2))).groups
+    assert planned.expected is not None
+    assert [(one.replicas_before, one.replicas_after) for one in planned.expected.nodes] == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("move", "nodes", "rows", "is_made"),
+    [
+        pytest.param((0, "node-1", "node-4"), FOUR, SIX, True, id="can be made"),
+        pytest.param((0, "node-3", "node-4"), FOUR, SIX, False, id="its source has left"),
+        pytest.param((0, "node-1", "node-2"), FOUR, SIX, False, id="its target has it already"),
+        pytest.param((6, "node-1", "node-4"), FOUR, SIX, False, id="of a bucket that the group does not have"),
+        pytest.param((0, "node-1", "node-4"), [*nodes_of(1, 2, 3), *nodes_of(4, drain=True)], SIX, False,
+                     id="its target is drained"),
+        pytest.param((0, "node-1", "node-4"), [*nodes_of(1, 2, 3), *nodes_of(4, schedulable=False)], SIX, True,
+                     id="its target is cordoned: it waits"),
+    ],
+)  # fmt: skip
+def test_which_approved_moves_are_made(
+    move: tuple[int, str, str], nodes: list[Node], rows: BucketSequence, is_made: bool
+) -> None:
+    """Those that can be, or could be once their target takes replicas again."""
+    bucket, source, to = move
+    one = ProposedMove(bucket=bucket, source=source, to=to, bytes=GIB)
+    proposal = make_proposal(("shop", "sales"), "2026-11-21T00:00:00Z", "Balancing", [one])
+    group = make_group(6, 2, rows, spec=MANUAL, proposal=proposal, approved_proposal=proposal.id)
+    made = [(found.bucket, found.source, found.to) for found in plan_of(nodes, group).moves]
+    assert made == ([move] if is_made else [])
+
+
+def test_an_approved_move_without_room_waits_alone() -> None:
+    """As others do."""
+    proposal = proposed()
+    small = make_node("node-4", capacity_bytes=10 * GIB, free_bytes=2 * GIB)
+    planned = plan_of([*nodes_of(1, 2, 3), small], six(proposal=proposal, approved_proposal=proposal.id))
+    assert (len(planned.moves), len(planned.start_now)) == (3, 1)
+    assert planned.stalled is not None
+    assert planned.stalled.reason == Reason.INSUFFICIENT_SPACE
 
 
 def test_a_plan_that_moves_without_approval_is_not_carried_out() -> None:

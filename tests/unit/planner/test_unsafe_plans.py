@@ -7,6 +7,7 @@ import pytest
 from colocation.model.plan import Drop, GroupPlan, Move, Plan
 from colocation.model.snapshot import Clone, FailingTarget, Limits, Node, Snapshot
 from colocation.planner import plan, without_violations
+from colocation.planner.invariants import violations
 from tests.property.worlds import GIB, NOW, make_group, make_snapshot
 
 from .cases import SIX, nodes_of
@@ -34,6 +35,10 @@ def drop(node: str, bucket: int = 0) -> Drop:
     [
         pytest.param({"next_map": (("node-1", "node-1"), *OTHERS)}, "two replicas on one node", id="twice-on-a-node"),
         pytest.param({"next_map": (("node-1", "node-4"), *OTHERS)}, "does not hold it complete", id="break-first"),
+        pytest.param(
+            {"next_map": (("node-1", "node-4"), *OTHERS), "target_map": (("node-1", "node-4"), *OTHERS)},
+            "does not hold it complete", id="break-first-on-the-way",
+        ),
         pytest.param({"next_map": (("node-1",), *OTHERS)}, "from 2 to 1 live replicas", id="fewer-replicas"),
         pytest.param({"next_map": (*SIX[:5], ("node-3", "node-3"))}, "two replicas on one node", id="last-bucket"),
         pytest.param({"drops": (drop("node-4", 6), drop("node-1"))}, "which is in its map", id="after-no-bucket"),
@@ -88,6 +93,66 @@ def test_a_clone_under_way_is_not_started_again() -> None:
     stalled = without_violations(snapshot, wrong).groups[0].stalled
     assert stalled is not None
     assert "twice" in stalled.message
+
+
+def test_every_group_is_checked() -> None:
+    """Also after one that does nothing."""
+    snapshot = snapshot_of()
+    nothing = {"next_map": None, "start_now": (), "drops": (), "moves": ()}
+    first, second = (group.model_copy(update=nothing) for group in plan(snapshot).groups)
+    wrong = Plan(groups=(first, second.model_copy(update={"drops": (drop("node-1"),)})))
+    assert [group.stalled is not None for group in without_violations(snapshot, wrong).groups] == [False, True]
+
+
+def test_buckets_whose_map_goes_ahead_hide_no_others() -> None:
+    """In Doris' order: the first bucket is ahead of its data, and the last one would be wrong in any order."""
+    group = make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6, spec={"balancing": {"strict": True}})
+    snapshot = make_snapshot(nodes_of(1, 2, 3, 4), group)
+    ahead = (("node-1", "node-4"), *OTHERS)
+    for following, is_safe in ((ahead, True), ((*ahead[:5], ("node-1", "node-1")), False)):
+        maps = {"next_map": following, "target_map": ahead, "start_now": ()}
+        planned = plan(snapshot).groups[0].model_copy(update=maps)
+        assert (violations(snapshot, Plan(groups=(planned,))) == ()) is is_safe
+
+
+NINE_PER_NODE = {"max_concurrent_clones_per_node": 9}
+
+
+@pytest.mark.parametrize(
+    ("limits", "of", "running", "moves", "message"),
+    [
+        pytest.param({}, "other", 2, 1, "3 clones to node node-4 at one time, 2 allowed", id="of the node"),
+        pytest.param(NINE_PER_NODE, "sales", 4, 1, "5 clones at one time, 4 allowed", id="of the group"),
+        pytest.param({"clone_bandwidth": {"perClusterMiBPerSecond": 1}, **NINE_PER_NODE}, "other", 3, 2,
+                     "5 clones in the cluster at one time, 4 allowed", id="of the cluster"),
+    ],
+)  # fmt: skip
+def test_clones_under_way_count(
+    limits: dict[str, object], of: str, running: int, moves: int, message: str
+) -> None:
+    """Together with those that would start."""
+    clones = tuple(
+        Clone(namespace="shop", group=of, bucket=bucket, source=None, to="node-4", since=NOW)
+        for bucket in range(running)
+    )
+    group = make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6)
+    snapshot = make_snapshot(nodes_of(1, 2, 3, 4), group, clones=clones, limits=Limits.model_validate(limits))
+    starting = {"moves": tuple(move(5 - one, "node-4") for one in range(moves)), "start_now": tuple(range(moves)),
+                "next_map": None, "drops": (), "cancel": ()}  # fmt: skip
+    wrong = Plan(groups=(plan(snapshot).groups[0].model_copy(update=starting),))
+    stalled = without_violations(snapshot, wrong).groups[0].stalled
+    assert stalled is not None
+    assert message in stalled.message
+
+
+def test_a_bucket_is_not_cloned_from_nowhere() -> None:
+    """No live node has any of it."""
+    group = make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6, held={})
+    snapshot = make_snapshot(nodes_of(1, 2, 3, 4), group)
+    starting = {"moves": (move(0, "node-4"),), "start_now": (0,), "next_map": None, "drops": ()}
+    wrong = Plan(groups=(plan(snapshot).groups[0].model_copy(update=starting),))
+    [found] = violations(snapshot, wrong)
+    assert found.message == "bucket 0 would be cloned to node node-4 from nowhere"
 
 
 FAILING = {"node-4": FailingTarget(failures=3, retry_at=NOW + timedelta(seconds=60), cause="the disk is full")}

@@ -1,10 +1,12 @@
 """Folders of namespaces, which tenants' pods mount: their owner, and content that tenants plant in them."""
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -63,6 +65,17 @@ def test_a_foreign_folder_with_content_stays(root: DataRoot, caplog: pytest.LogC
     assert made.stat().st_uid == ANOTHER_USER
     assert (made / "notes").read_text() == "mine"
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@needs_root
+def test_a_folder_that_the_disk_does_not_replace(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error tells what is wrong with the disk."""
+    made = root.path / "shop"
+    made.mkdir()
+    os.chown(made, ANOTHER_USER, ANOTHER_USER)
+    monkeypatch.setattr(os, "rmdir", Mock(side_effect=OSError(errno.EROFS, os.strerror(errno.EROFS))))
+    with pytest.raises(OSError, match="Read-only"):
+        root.own_namespace("shop")
 
 
 @pytest.mark.parametrize("owner", [pytest.param(ANOTHER_USER, marks=needs_root), os.geteuid()])

@@ -227,6 +227,7 @@ def test_a_failed_replacement_leaves_a_whole_file(
 
     def sync(descriptor: int) -> None:
         nonlocal syncs
+        assert os.fstat(descriptor).st_size, "what is synced is there"
         syncs += 1
         if syncs > syncs_before_failure:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -243,3 +244,24 @@ def test_a_failed_replacement_leaves_a_whole_file(
         assert {name: (tmp_path / name).read_bytes() for name in names_in(folder)} == left
     finally:
         os.close(folder)
+
+
+def test_a_small_file_has_the_mode_that_was_asked_for(tmp_path: Path) -> None:
+    """Whatever the umask."""
+    folder, before = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY), os.umask(0o077)
+    try:
+        replace_file(folder, "open", b"new")
+        replace_file(folder, "secret", b"new", 0o600)
+    finally:
+        os.umask(before)
+        os.close(folder)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("open", "secret")] == [0o644, 0o600]
+
+
+def test_a_probe_writes_and_leaves_nothing(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes no byte is found, although it makes files."""
+    root.check_writable()
+    monkeypatch.setattr(os, "write", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    with pytest.raises(OSError, match="No space"):
+        root.check_writable()
+    assert [path.name for path in (root.path / ".incoming").iterdir() if path.is_file()] == []
