@@ -89,6 +89,8 @@ def test_a_group_about_which_nothing_is_decided_keeps_its_holders() -> None:
         pytest.param(scene(holder("node-3"), gone=("node-3",)), {"node-3": False}, id="the node is gone"),
         pytest.param(scene(holder("node-3", has_ended=True)), {"node-3": False}, id="it ended"),
         pytest.param(scene(holder("node-3", 59, has_ended=True)), {}, id="it ended at once"),
+        pytest.param(scene(holder("node-3", 60, has_ended=True)), {"node-3": False}, id="it ended after a minute"),
+        pytest.param(scene(holder("node-3", deleting=True), gone=("node-3",)), {"node-3": False}, id="both are gone"),
         pytest.param(scene(holder("node-3", deleting=True)), {"node-3": True}, id="no one asks for the node"),
         pytest.param(scene(holder("node-3", deleting=True), cordoned=("node-3",)), {}, id="a node that is asked for"),
         pytest.param(scene(cordoned=("node-3",)), {}, id="a mere cordon"),
@@ -126,6 +128,43 @@ def test_a_map_that_the_api_server_has_not_taken_counts_for_nothing() -> None:
     """This pass would take node-3 out of it."""
     found = holders_of(scene(), frozenset(("node-1", "node-2")), {"node-3": SETTLED})
     assert (found.actions, found.unneeded) == ((), frozenset())
+
+
+def test_a_holder_of_a_node_that_goes_is_not_taken_back() -> None:
+    """Its Node is being deleted, too."""
+    seen = scene(holder("node-3", deleting=True))
+    nodes = tuple(replace(one, deleting=one.name == "node-3") for one in seen.nodes)
+    assert holders_of(replace(seen, nodes=nodes), frozenset(MAPPED), {}).actions == ()
+
+
+def test_nodes_that_are_gone_or_not_needed_get_no_holder() -> None:
+    """What is needed decides, not the map that is there."""
+    bare = replace(scene(gone=("node-3",)), holders=())
+    found = holders_of(bare, frozenset(("node-1", "node-3")), {})
+    assert [one.node for one in found.actions] == ["node-1"]
+
+
+def test_a_holder_of_a_node_that_is_gone_waits_for_no_reader() -> None:
+    """Nor for a group that has no map yet."""
+    seen = scene(holder("node-4"), gone=("node-4",))
+    [group] = seen.groups
+    unplaced = replace(group, status=group.status.model_copy(update={"backends_per_bucket_seq": None}))
+    for groups in ((group,), (unplaced,)):
+        found = holders_of(replace(seen, groups=groups), frozenset(MAPPED), {"node-4": NOW})
+        assert [one.node for one in found.actions] == ["node-4"]
+
+
+@pytest.mark.parametrize(
+    ("observation", "is_waiting"),
+    [
+        pytest.param(scene(), False, id="all is well"),
+        pytest.param(scene(holder("node-4")), True, id="one is not needed"),
+        pytest.param(scene(holder("node-3", 0, has_ended=True)), True, id="one has ended"),
+    ],
+)
+def test_when_a_holder_is_waited_for(observation: Observation, is_waiting: bool) -> None:
+    """It goes with the clock alone."""
+    assert holders_of(observation, frozenset(MAPPED), {"node-4": NOW}).is_waiting is is_waiting
 
 
 def test_an_evicted_holder_drains_its_node() -> None:

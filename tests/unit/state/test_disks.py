@@ -212,3 +212,11 @@ def test_disks_are_remembered_in_order_and_without_nodes_that_are_gone() -> None
     observation = Observation(NOW, nodes=nodes, agent_views={**views, "node-1": AgentView()})
     found = next_disks((gone,), {"a-node", *names}, observation, ())
     assert [one.node for one in found] == names[1:]
+
+
+@pytest.mark.parametrize(("seconds_ago", "since"), [(0, BROKE), (30, BROKE - seconds(30))])
+def test_a_fault_is_as_old_as_the_answer_makes_it(seconds_ago: float, since: datetime) -> None:
+    """An agent tells by its own clock how long before its answer it began."""
+    views = {"node-1": replace(telling(FULL), answered_at=NOW - seconds(seconds_ago))}
+    [found] = snapshot(nodes=(NODE,), agents=(agent("node-1"),), agent_views=views).nodes
+    assert found.disk_since == since

@@ -29,6 +29,7 @@ from colocation.model.names import (
     NODE_LABEL_PREFIX,
     RECOVER_PREFIX,
 )
+from colocation.state.certificate_requests import parse_certificate_request
 from colocation.state.objects import Identity, JobPhase, ObservedAgent, ObservedHolder, ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.parse import (
@@ -361,3 +362,36 @@ def test_numbers_of_a_clone_job(body: dict[str, Any], bucket: int, failures: int
     assert (found.bucket, found.failures, found.group, found.group_namespace, found.target, found.source) == (
         bucket, failures, "sales", "shop", "node-2", None,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "is_approved", "is_closed"),
+    [
+        pytest.param({}, False, False, id="new"),
+        pytest.param({"status": {"conditions": [{"type": "Approved"}]}}, True, False, id="approved"),
+        pytest.param({"status": {"conditions": [{"type": "Approved"}], "certificate": "x"}}, True, True, id="signed"),
+        pytest.param({"status": {"conditions": [{"type": "Denied"}]}}, False, True, id="denied"),
+        pytest.param({"status": {"conditions": [{"type": "Approved"}, {"type": "Failed"}]}}, True, True, id="failed"),
+        pytest.param({"metadata": metadata(deletionTimestamp=TIME)}, False, True, id="deleted"),
+        pytest.param({"status": {"conditions": ["Denied", 5]}}, False, False, id="nothing that is understood"),
+    ],
+)
+def test_what_became_of_a_certificate_request(body: dict[str, Any], is_approved: bool, is_closed: bool) -> None:
+    """One that is closed is not judged again."""
+    found = parse_certificate_request(body)
+    assert (found.is_approved, found.is_closed) == (is_approved, is_closed)
+
+
+def test_a_certificate_request() -> None:
+    """As its requester made it, and the API server authenticated that one."""
+    spec = {
+        "signerName": "s", "username": "u", "extra": {"k": ["v", 5], "odd": "x"}, "request": "cGVt",
+        "usages": ["server auth", 5], "expirationSeconds": 600,
+    }  # fmt: skip
+    found = parse_certificate_request({"metadata": metadata(), "spec": spec})
+    assert (found.name, found.uid, found.resource_version) == ("it", "12345678-uid", "7")
+    assert (found.signer, found.user) == ("s", "u")
+    assert (found.extra, found.pem, found.usages) == ({"k": ("v",), "odd": ()}, b"pem", ("server auth",))
+    assert found.lifetime_seconds == 600
+    odd = parse_certificate_request({"spec": {"request": "no base64!", "expirationSeconds": "600"}})
+    assert (odd.pem, odd.lifetime_seconds) == (b"", None)

@@ -202,14 +202,16 @@ def test_groups_that_go_or_make_no_sense_are_left_out() -> None:
     """Nothing is planned for them."""
     invalid = replace(group("invalid"), spec=None)
     going = replace(group("going"), identity=replace(group("going").identity, deleting=True))
-    assert snapshot(groups=(invalid, going)).groups == ()
+    unread = replace(group("unread"), status_error="status.members: not a list")
+    assert snapshot(groups=(invalid, going, unread)).groups == ()
 
 
 @pytest.mark.parametrize(
     ("rows", "age_seconds", "waits"),
     [
         pytest.param(None, 0, True, id="new"),
-        pytest.param(None, 601, False, id="the files do not come"),
+        pytest.param(None, 599, True, id="the files may come"),
+        pytest.param(None, 600, False, id="the files do not come"),
         pytest.param((("node-1",), ("node-2",)), 0, False, id="it has its map"),
     ],
 )
@@ -222,8 +224,9 @@ def test_group_without_a_map_waits_for_the_files_of_tables_that_are_made_again(
     identity = replace(made.identity, created_at=NOW - seconds(age_seconds))
     adopting = replace(made, identity=identity, adopts="0a1b2c3d")
     status = ColocationGroupStatus(backends_per_bucket_seq=rows, map_version=1 if rows else None)
-    found = snapshot(groups=(group(status=status),), tables=(adopting,))
-    assert (found.groups == ()) is waits
+    other = replace(group("other"), identity=replace(group().identity, name="other", uid="other"))
+    found = snapshot(groups=(group(status=status), other), tables=(adopting,))
+    assert [one.name for one in found.groups] == (["other"] if waits else ["sales", "other"])
 
 
 @pytest.mark.parametrize(
