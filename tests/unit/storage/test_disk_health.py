@@ -138,6 +138,8 @@ def test_a_hung_probe_is_a_fault(
     monkeypatch.setattr(root, "check_writable", hang)
     health.probe()
     assert found == [None, Reason.DISK_FAILING]
+    clock.advance(10 * HUNG_SECONDS)
+    assert reason(health) is None, "the probe has ended"
 
 
 def test_a_vanished_marker_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
@@ -169,6 +171,12 @@ def test_a_replaced_root_folder_is_a_missing_disk(root: DataRoot, health: DiskHe
     root.path.mkdir()
     health.probe()
     assert (reason(health), health.needs_restart) == (Reason.DISK_MISSING, True)
+    root.path.rmdir()
+    health.probe()
+    assert health.fault is not None and health.fault.message == f"{root.path} is gone"
+    root.path.with_name("away").rename(root.path)
+    health.probe()
+    assert (reason(health), health.needs_restart) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +223,11 @@ def test_mount_points_with_odd_names(tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text("1 0 8:1 /a /data\\040one rw\n2 1 8:16 / /data\\040one rw\n3 1 8:1 / /other rw\nodd\n")
     assert is_mount_point(Path("/data one"), mounts)
+    mounts.write_text("1 0 8:1 / /a\\134b\\011c\\012d rw\n2 1 8:1 / /short\n3 1 8:1 /\n")
+    assert is_mount_point(Path("/a\\b\tc\nd"), mounts)
+    assert is_mount_point(Path("/short"), mounts)
+    mounts.write_text("2 1 8:16 / /data\\040one rw\n1 0 8:1 /a /data\\040one rw\n")
+    assert not is_mount_point(Path("/data one"), mounts), "a part of a file system is on top"
     assert not is_mount_point(Path("/data"), mounts)
 
 

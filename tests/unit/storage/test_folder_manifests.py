@@ -46,6 +46,27 @@ def test_unreadable_and_foreign_manifests_are_left_out(root: DataRoot) -> None:
     assert [one.sha256 for one in folder_manifests(root, FIRST.path).manifests] == [FIRST.manifest]
 
 
+def test_only_folders_of_the_table_are_looked_at(root: DataRoot) -> None:
+    """In its place and in the bin, where it may be more than once; a damaged copy hides no good one."""
+    odd = ["shop.orders-0a1b2c3d.soon", "shop.orders-0a1b2c3d", "shop.orders-99999999.5", "bank.orders-0a1b2c3d.5"]
+    for name in [*odd, "shop.orders-0a1b2c3d.5", "shop.orders-0a1b2c3d.6"]:
+        (root.path / ".recycle" / name / "manifests").mkdir(parents=True)
+    (root.path / ".recycle" / "shop.orders-0a1b2c3d.5.json").write_text("{}")
+    places = [FIRST.path, *((".recycle", f"shop.orders-0a1b2c3d.{number}") for number in (5, 6))]
+    assert list(module.places_of(root, FIRST.path)) == [tuple(place) for place in places]
+    for number, content in ((5, b"damaged"), (6, FIRST.stored)):
+        (root.path / ".recycle" / f"shop.orders-0a1b2c3d.{number}" / manifest_path(FIRST.manifest)).write_bytes(content)
+    assert module.recycled_schema(root, FIRST.path, FIRST.manifest).buckets == 4
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "1970-01-01T00:00:00Z"), (1_795_965_391.9, "2026-11-29T15:16:31Z"), (1e20, "")]
+)
+def test_times_of_manifests(seconds: float, text: str) -> None:
+    """A loader may set any time."""
+    assert module._text_of(seconds) == text
+
+
 def test_no_folder_has_no_manifests(root: DataRoot) -> None:
     """The node holds nothing of the table."""
     assert folder_manifests(root, FIRST.path).manifests == ()
