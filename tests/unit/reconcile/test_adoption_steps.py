@@ -81,6 +81,11 @@ def reported(name: str, number: int, parent: str | None, *minutes: int) -> list[
     ]  # fmt: skip
 
 
+def timeless(found: list[ManifestSummary]) -> list[ManifestSummary]:
+    """From a file system without times."""
+    return [one.model_copy(update={"modified_at": ""}) for one in found]
+
+
 LOST_HISTORY = [reported("a1", 1, None, 0, 0, 0), reported("a2", 2, "a1", 1, 1, 1), reported("a3", 3, "a2", 2, 2, 2)]
 
 
@@ -104,6 +109,9 @@ LOST_HISTORY = [reported("a1", 1, None, 0, 0, 0), reported("a2", 2, "a1", 1, 1, 
                      id="one of two clocks is ahead"),
         pytest.param([*LOST_HISTORY, reported("b2", 2, "a1", 3)], ["a3", "a2", "a1", "b2"],
                      id="no more than a minute later"),
+        pytest.param([*LOST_HISTORY, timeless(reported("b2", 2, "a1", 9))], ["a3", "a2", "a1", "b2"], id="no time"),
+        pytest.param([timeless(reported("a3", 3, "a2", 1)), reported("b2", 2, "a1", 9)], ["a3", "b2"],
+                     id="the newest one has no time"),
         pytest.param([reported("a2", 2, "a3", 1), reported("a3", 3, "a2", 1)], ["a3", "a2"],
                      id="each calls the other one its parent"),
         pytest.param([], [], id="none"),
