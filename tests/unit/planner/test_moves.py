@@ -332,6 +332,13 @@ def test_evenness(weights: tuple[int, ...], rows: tuple[tuple[int, ...], ...], e
         assert group.evenness.before == pytest.approx(evenness)
 
 
+def test_nothing_is_uneven_without_nodes() -> None:
+    """Each of them is drained."""
+    group = planned(nodes_of(1, 2, 3, drain=True))
+    assert group.evenness is not None
+    assert (group.evenness.before, group.evenness.after) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("fields", "taken"),
     [

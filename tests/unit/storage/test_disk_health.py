@@ -102,11 +102,14 @@ def test_one_good_write_does_not_clear_a_failing_disk(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
-def test_a_disk_that_takes_writes_again_is_healthy_at_once(health: DiskHealth, number: int) -> None:
+def test_a_disk_that_takes_writes_again_is_healthy_at_once(
+    health: DiskHealth, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
     """Nothing was lost on a full or read-only disk. Another fault has another beginning."""
     health.note(OSError(errno.EIO, "lost"))
     health.note(OSError(number, os.strerror(number)))
     assert reason(health) != Reason.DISK_FAILING
+    assert health.fault is not None and health.fault.reason in caplog.text
     health.probe()
     assert reason(health) is None
 

@@ -558,6 +558,13 @@ def test_state_of_a_bucket(states: list[str], found: str | None) -> None:
     assert (bucket.state, bucket.bytes_wanted, bucket.bytes_held) == (found, 8, 4 * states.count("held"))
 
 
+def test_buckets_of_retained_snapshots_come_in_order() -> None:
+    """Of many buckets, too."""
+    files = {f"part-{bucket}": WantedFile(f"part-{bucket}", bucket, 4, RIGHT) for bucket in (33, 8, 1, 64)}
+    received = table_report(REFERENCE, {}, (files,), {})
+    assert (received.retained_missing, received.retained_only) == ((1, 8, 33, 64), (1, 8, 33, 64))
+
+
 def test_damaged_files_are_listed_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first ones by name, of the first buckets that have any."""
     monkeypatch.setattr(report_module, "MAX_LISTED_CORRUPT_FILES", 2)
