@@ -53,6 +53,7 @@ def pem(
     subject: x509.Name = SUBJECT,
     more: Sequence[x509.ExtensionType] = (),
     attribute: bytes = b"",
+    digest: hashes.SHA224 | hashes.SHA256 | None = None,
 ) -> bytes:
     """A request for these names; none = the right ones of node-1."""
     wanted = names or tuple(x509.DNSName(one) for one in certificate_names("node-1"))
@@ -62,7 +63,7 @@ def pem(
         builder = builder.add_extension(extension, critical=True)
     if attribute:
         builder = builder.add_attribute(x509.oid.AttributeOID.CHALLENGE_PASSWORD, attribute)
-    algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else digest or hashes.SHA256()
     return builder.sign(key, algorithm).public_bytes(serialization.Encoding.PEM)
 
 
@@ -101,6 +102,7 @@ REFUSED_PEMS: dict[str, Callable[[], bytes]] = {
     "a weak key": lambda: pem(key=ec.generate_private_key(ec.SECP224R1())),
     "another kind of key": lambda: pem(key=rsa.generate_private_key(65537, 2048)),
     "a key without a hash": lambda: pem(key=ed25519.Ed25519PrivateKey.generate()),
+    "a weak digest": lambda: pem(digest=hashes.SHA224()),
     "a forged signature": forged,
     "two requests": lambda: pem() + new_request("node-2").request,
     "a key next to it": lambda: pem() + b"-----BEGIN EC PRIVATE KEY-----\n",
