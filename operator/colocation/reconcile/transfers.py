@@ -268,7 +268,7 @@ class TransferClones:
 
     def _sources(self, transfer: Transfer, bucket: int, node: str, failures: int) -> tuple[CloneSource, ...]:
         """Ready nodes that hold the bucket, complete ones first; another one first after each failure."""
-        urls, held = self._seen.agent_urls, transfer.held
+        urls, held = self._seen.readers_urls, transfer.held
         holders = [
             found
             for found in self._nodes.values()

@@ -300,19 +300,22 @@ def test_clones_of_moving_tables_leave_bandwidth_to_repairs(limit: int) -> None:
 def test_a_moving_tables_clone_reads_from_nodes_that_can_be_reached(
     gone: dict[str, Any], sources: list[str] | None
 ) -> None:
-    """On the disk that the node reported; where no source is there, it waits."""
+    """At their nodes' ports, which outlive the pods; on the disk that the target reported. Else it waits."""
     seen = observed(without="node-3", not_ready=gone.get("not_ready", ""))
     target = agent_view(SALES, (ORDERS,), [table_report(ORDERS, {1: "partial"})])
     assert target.report is not None
     target = replace(target, report=target.report.model_copy(update={"disk": DiskReport(id=OWN)}))
     whole = agent_view(SALES, (ORDERS,), [table_report(ORDERS, {0: "complete", 1: "complete"})])
     addresses = {name: None if name in gone.get("no_pod", ()) else "10.0.0.1" for name in NODES}
-    agents = [replace(agent(*one), shares_certificate=one[0] == "node-1") for one in addresses.items()]
+    served: dict[str, Any] = {"node_address": "192.168.0.1", "node_port": 7070}
+    agents = [replace(agent(*one), shares_certificate=one[0] == "node-1", **served) for one in addresses.items()]
+    agents = [one for one in agents if one.address]
     views = {"node-1": whole, "node-2": whole, "node-3": target}
     decision = decided(replace(seen, agents=tuple(agents), agent_views=views))
     specs = [one.spec for one in actions_of(decision, StartClone) if one.spec.group == MOVING and one.spec.bucket == 1]
     assert [[one.node for one in spec.sources] for spec in specs] == ([] if sources is None else [sources])
     assert all(one.shares_certificate is (one.node == "node-1") for spec in specs for one in spec.sources)
+    assert {one.url for spec in specs for one in spec.sources} <= {"https://192.168.0.1:7070"}
     assert {spec.disk_id for spec in specs} <= {OWN}
     assert decision.errors == {}
 
