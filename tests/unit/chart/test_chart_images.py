@@ -15,6 +15,21 @@ def test_no_repository_is_refused_with_what_to_set(render: Render) -> None:
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param("/colocation-operator", id="without REGISTRY"),
+        pytest.param("r.example/data/colocation-operator:0.1.0", id="with the tag"),
+        pytest.param("https://r.example/data/colocation-operator", id="with the scheme"),
+        pytest.param("r.example/Data/colocation-operator", id="in capitals"),
+    ],
+)
+def test_a_repository_that_names_no_image_is_refused(render: Render, given: str) -> None:
+    """Else pods wait with InvalidImageName, and `kubectl rollout status` prints nothing for ten minutes."""
+    with pytest.raises(ChartRefused, match=r"image\.repository is .*export REGISTRY="):
+        render(**{"image.repository": given})
+
+
+@pytest.mark.parametrize(
     ("given", "spark_image"),
     [
         pytest.param({}, "colocation-spark:0.1.0", id="on the nodes"),
