@@ -19,6 +19,8 @@ LOW_DISK_SHARE = 0.10
 RUN_AGAIN = "fix that first, then run `colocation doctor` again"
 ASK_ADMIN = "an administrator's `colocation doctor` checks them"
 PAGE = "docs/how-to/troubleshoot.md"
+IMAGE = "push it, or repeat helm upgrade --install with the right image.repository: docs/how-to/install.md#images"
+IMAGE_TROUBLES = ("ErrImage", "ImagePull", "InvalidImageName")
 SICK_DISKS = "docs/how-to/operate.md#sick-disks"
 DOWN = (
     "its replicas are read from other nodes, and made again there; bring it back, or if it is gone for good: "
@@ -147,6 +149,8 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
         troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "it has no pod"
         first = where if pods else f"install the chart: {INSTALL}"
         advice = f"{first}; if it runs in another namespace: --operator-namespace"
+        if any(pod.trouble.startswith(IMAGE_TROUBLES) for pod in pods):
+            advice = IMAGE
         yield "error", f"no operator is ready in {facts.operator_namespace}: {troubles}", advice
     if facts.lease_renewed is None:
         yield "error", "no operator leads: the Lease colocation-operator is missing", f"look at its log: {where}"
@@ -165,7 +169,8 @@ def check_agents(facts: Facts) -> Iterator[Verdict]:
     down = _nodes_down(facts)
     for pod in facts.agents or ():
         if not pod.ready and pod.node not in down:
-            advice = f"kubectl describe pod {pod.name} -n {facts.operator_namespace}; {PAGE}#an-agent-is-not-ready"
+            look = f"kubectl describe pod {pod.name} -n {facts.operator_namespace}; {PAGE}#an-agent-is-not-ready"
+            advice = IMAGE if pod.trouble.startswith(IMAGE_TROUBLES) else look
             yield "error", f"the agent of {pod.node or pod.name} is not ready{_because(pod.trouble)}", advice
 
 
