@@ -213,10 +213,11 @@ class ApplicationStatus(Frozen):
         return self.phase != "running"
 
     def with_obstacle(self, obstacle: Obstacle | None) -> "ApplicationStatus":
-        """The same, and why it does not run."""
+        """The same, why it does not run, and, if that does not pass by itself, what to do."""
         if self.ended or obstacle is None:
             return self
-        state = f"{self.state} ({obstacle.message})" if self.state else obstacle.message
+        advice = f"; {obstacle.advice}" if obstacle.advice and obstacle.is_lasting else ""
+        state = f"{self.state} ({obstacle.message}{advice})" if self.state else f"{obstacle.message}{advice}"
         return self.model_copy(update={"obstacle": obstacle, "state": state})
 
 

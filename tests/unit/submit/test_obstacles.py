@@ -138,13 +138,14 @@ MISSING, NO_ROOM = status('secret "lake" not found'), status("Unschedulable: no 
     pytest.param(MISSING, STUCK_SECONDS, id="a missing object"), pytest.param(NO_ROOM, NO_ROOM_SECONDS, id="no room"),
 ])  # fmt: skip
 def test_the_wait_ends_at_what_does_not_pass(stuck: ApplicationStatus, seconds: float) -> None:
-    """With the reason and what to do; before, the reason is shown."""
+    """With the reason and what to do; before, the reason is shown, and what to do about one that does not pass."""
     assert stuck.obstacle
     with pytest.raises(Stuck) as given_up:
         wait([stuck])
     assert stuck.obstacle.message in str(given_up.value) and stuck.obstacle.advice in str(given_up.value)
     _, seen = wait([*[stuck] * int(seconds), ENDED])
-    assert seen[0].state == f"Pending ({stuck.obstacle.message})"
+    advice = f"; {stuck.obstacle.advice}" * stuck.obstacle.is_lasting
+    assert seen[0].state == f"Pending ({stuck.obstacle.message}{advice})"
 
 
 @pytest.mark.parametrize(("stuck", "timeout_seconds"), [

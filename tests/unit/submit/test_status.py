@@ -82,6 +82,7 @@ def test_a_schedule_may_be_replaced_at_any_time() -> None:
 
 
 ENDED_BADLY = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
+NO_IMAGE = "; check the image (--image), its tag, and the registry's Secret: docs/how-to/install.md#images"
 KILLED = [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]
 
 
@@ -91,7 +92,7 @@ KILLED = [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]
         pytest.param([], None, "running", "", "", id="no pod yet"),
         pytest.param([], {"phase": "Pending"}, "running", "Pending", "", id="pending"),
         pytest.param([], {"phase": "Pending", "containerStatuses": [
-            {"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "running", "Pending (ErrImagePull)", "",
+            {"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "running", f"Pending (ErrImagePull{NO_IMAGE})", "",
                      id="why it does not start"),
         pytest.param([], {"phase": "Pending", "containerStatuses": [
             {"state": {"waiting": {"reason": "ContainerCreating"}}}]}, "running", "Pending", "", id="starting"),
@@ -131,7 +132,8 @@ WHY = "Unschedulable: 0/3 nodes are available: 3 had untolerated taints"
         pytest.param(UNSCHEDULABLE, [], f"Pending ({WHY})", id="the driver fits on no node"),
         pytest.param({"phase": "Running"}, [{"phase": "Running"}, UNSCHEDULABLE], f"Running (an executor: {WHY})",
                      id="an executor fits on no node"),
-        pytest.param({"phase": "Running"}, [UNPULLED], "Running (an executor: ImagePullBackOff)", id="no image"),
+        pytest.param({"phase": "Running"}, [UNPULLED], f"Running (an executor: ImagePullBackOff{NO_IMAGE})",
+                     id="no image"),
         pytest.param({"phase": "Running"}, [{"phase": "Pending"}], "Running", id="executors start"),
     ],
 )  # fmt: skip

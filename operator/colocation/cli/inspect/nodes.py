@@ -324,5 +324,5 @@ def accept_disk(node: str, disk: str, context: str | None, output: Format) -> No
 def undrain(node: str, context: str | None, output: Format) -> None:
     """Allow NODE to hold replicas again."""
     Cluster(context, None).set_drain(node, drain=False)
-    text = f"node {node} is no longer marked for drain; balancing gives it its share"
+    text = f"node {node} has no mark for drain; balancing gives it its share"
     write({"node": node, "drain": False}, text, output)
