@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions test-kubernetes-versions docs crds lock bench-join bench-load bench-merge bench-planner bench-control-plane bench-clone bench-agent \
-        simulate chaos release release-check changelog krew quickstart
+        simulate mutants chaos release release-check changelog krew quickstart
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' pr
 
 simulate: setup  ## new seeds of the control plane's simulation (SEEDS=100), or one again (SEED=17)
 	@PYTHONPATH=operator:. $(PYTHON) -m tests.simulation
+
+mutants: setup  ## changes of functions that no test notices (FILES=operator/colocation/storage/*.py TESTS=tests/unit/storage SAMPLE=50)
+	@PYTHONPATH=operator:. $(PYTHON) -m tests.mutation $(FILES) --tests $(TESTS) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 chaos: wheel  ## the whole system under faults, on the dev cluster (SEED=n MINUTES=5 FAULTS=a,b), or fewer faults (SHRINK=n)
 	@PYTHONPATH=operator:. $(PYTHON) -m tests.chaos

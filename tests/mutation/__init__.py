@@ -1,0 +1,1 @@
+"""Mutation tests: which changes of a function no test notices (``make mutants``)."""
