@@ -8,7 +8,7 @@ from colocation.model.plan import Drop, GroupPlan, Move, Plan
 from colocation.model.snapshot import Clone, FailingTarget, Limits, Node, Snapshot
 from colocation.planner import plan, without_violations
 from colocation.planner.invariants import violations
-from tests.property.worlds import GIB, NOW, make_group, make_snapshot
+from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 from .cases import SIX, nodes_of
 
@@ -19,7 +19,8 @@ def snapshot_of(**limits: object) -> Snapshot:
     """A stable group on three nodes, an empty fourth one, and a second group that nothing is wrong with."""
     group = make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6)
     other = make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6, name="other")
-    return make_snapshot(nodes_of(1, 2, 3, 4), group, other, limits=Limits.model_validate(limits))
+    nodes = [*nodes_of(1, 2, 3, 4), make_node("node-6", ready=False)]
+    return make_snapshot(nodes, group, other, limits=Limits.model_validate(limits))
 
 
 def move(bucket: int, to: str, source: str | None = "node-1") -> Move:
@@ -45,6 +46,7 @@ def drop(node: str, bucket: int = 0) -> Drop:
         pytest.param({"next_map": SIX[:3]}, "has 3 buckets, not 6", id="fewer-buckets"),
         pytest.param({"drops": (drop("node-1"),)}, "which is in its map", id="drop-of-the-map"),
         pytest.param({"moves": (move(0, "node-5"),), "start_now": (0,)}, "which is not live", id="to-no-node"),
+        pytest.param({"moves": (move(0, "node-6"),), "start_now": (0,)}, "which is not live", id="to-a-node-away"),
         pytest.param({"moves": (move(0, "node-4"),), "start_now": (0, 0)}, "start twice", id="twice"),
         pytest.param(
             {"moves": tuple(move(bucket, "node-4") for bucket in range(3)), "start_now": (0, 1, 2)},
