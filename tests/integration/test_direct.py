@@ -105,7 +105,7 @@ def test_a_driver_that_is_refused_is_reported(cluster: ControlPlane, grouped: st
              "reason": "FailedCreate", "message": "violates PodSecurity"}  # fmt: skip
     done = cluster.kubectl("create", "-n", grouped, "-f", "-", stdin=as_json(event))
     assert done.returncode == 0, done.stderr
-    assert "is without a pod (violates PodSecurity)" in submit(cluster, grouped).stderr
+    assert "is without a pod (violates PodSecurity; change what is refused" in submit(cluster, grouped).stderr
 
 
 def pod_of_the_job(cluster: ControlPlane, namespace: str, name: str, role: str, status: JsonObject) -> str:
