@@ -1,7 +1,7 @@
 """The commands' view of a cluster: groups, tables, nodes, events as the API server has them."""
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 from kubernetes import client
@@ -73,16 +73,8 @@ class Cluster:
         """
         rights = client.RbacAuthorizationV1Api(self.connection)
         for name in names:
-            try:
-                rights.read_cluster_role(name)
-            except ApiException as error:
-                if error.status == HTTP_FORBIDDEN:
-                    return
-                if error.status != HTTP_NOT_FOUND:
-                    raise
-                raise CommandFailed(
-                    f"the cluster has no ClusterRole {name}: install the operator (docs/how-to/install.md#install)"
-                ) from error
+            missing = f"the cluster has no ClusterRole {name}: install the operator (docs/how-to/install.md#install)"
+            _refuse_missing(partial(rights.read_cluster_role, name), missing)
 
     def check_namespace(self) -> None:
         """Refuse a namespace that does not exist: the API server lists nothing in it, and reports no error.
@@ -92,17 +84,11 @@ class Cluster:
         Raises:
             CommandFailed: there is none.
         """
-        try:
-            self._core.read_namespace(self.namespace)
-        except ApiException as error:
-            if error.status == HTTP_FORBIDDEN:
-                return
-            if error.status != HTTP_NOT_FOUND:
-                raise
-            raise CommandFailed(
-                f"there is no namespace {self.namespace!r}: choose one with -n (kubectl get namespaces lists them), or "
-                f"make it: colocation init -n {self.namespace}"
-            ) from error
+        missing = (
+            f"there is no namespace {self.namespace!r}: choose one with -n (kubectl get namespaces lists them), or "
+            f"make it: colocation init -n {self.namespace}"
+        )
+        _refuse_missing(partial(self._core.read_namespace, self.namespace), missing)
 
     def groups(self) -> list[Json]:
         """The ColocationGroups of the namespace, by name."""
@@ -342,6 +328,17 @@ class Cluster:
                 raise _not_installed(plural) from error
             raise
         return sorted(_items(answer), key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
+
+
+def _refuse_missing(read: Callable[[], object], missing: str) -> None:
+    """Raise ``CommandFailed`` with this message if the object does not exist; without the right to see it, nothing."""
+    try:
+        read()
+    except ApiException as error:
+        if error.status == HTTP_NOT_FOUND:
+            raise CommandFailed(missing) from error
+        if error.status != HTTP_FORBIDDEN:
+            raise
 
 
 def _not_installed(plural: str) -> CommandFailed:

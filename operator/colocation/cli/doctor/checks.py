@@ -175,7 +175,7 @@ def check_agents(facts: Facts) -> Iterator[Verdict]:
 
 
 def _nodes_down(facts: Facts) -> frozenset[str]:
-    """A finding about NotReady nodes. Their agents cannot be ready, so these are not reported as another fault."""
+    """The nodes that Kubernetes marks NotReady. Their agents cannot be ready either, which is no second fault."""
     nodes = facts.snapshot.nodes if facts.snapshot else ()
     return frozenset(node.name for node in nodes if node.not_ready_reason == Reason.NODE_NOT_READY)
 
