@@ -23,7 +23,7 @@ from ..model.names import (
 from ..model.reader_rules import Freshness
 from ..submit.clients import list_pods
 from .connection import connect, namespace_of
-from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
+from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed, api_message
 
 Json = dict[str, Any]
 DRIVERS = f"{SPARK_ROLE_LABEL}=driver"
@@ -171,7 +171,7 @@ class Cluster:
         except ApiException as error:
             if error.status == HTTP_CONFLICT:
                 return False
-            raise CommandFailed(f"{body['kind']} {namespace}/{name} is refused: {error.reason} {error.body}") from error
+            raise CommandFailed(f"{body['kind']} {namespace}/{name}: {api_message(error)}") from error
         return True
 
     def annotate_table(self, table: Json, annotation: str, value: str) -> None:
@@ -247,6 +247,16 @@ class Cluster:
     def freshness(self, config_map: Json) -> Freshness:
         """Whether the operator's verdict on the group whose ConfigMap this is holds."""
         return self._operator_life.freshness(config_map.get("data") or {})
+
+    def find_node(self, name: str) -> Json | None:
+        """A Node; None when there is none, or one may not see it."""
+        try:
+            found = self._core.read_node(name)
+        except ApiException as error:
+            if error.status not in (HTTP_NOT_FOUND, HTTP_FORBIDDEN):
+                raise
+            return None
+        return cast("Json", self.connection.sanitize_for_serialization(found))
 
     def set_drain(self, node: str, drain: bool) -> None:
         """Mark a node for drain, or take the mark away.

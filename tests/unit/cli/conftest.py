@@ -33,6 +33,7 @@ class FakeCluster:
     def __init__(self, groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> None:
         self.namespace = "shop"
         self.drained: dict[str, bool] = {}
+        self.nodes_by_name: dict[str, dict[str, Any]] = {}
         self.config_map: dict[str, Any] | None = {
             "data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}
         }
@@ -75,6 +76,9 @@ class FakeCluster:
 
     def freshness(self, config_map: dict[str, Any]) -> Freshness:
         return self.fresh
+
+    def find_node(self, name: str) -> dict[str, Any] | None:
+        return self.nodes_by_name.get(name)
 
     def set_drain(self, node: str, drain: bool) -> None:
         self.drained[node] = drain

@@ -16,6 +16,7 @@ from urllib3.exceptions import InsecureRequestWarning
 from colocation.cli import connection
 from colocation.cli.cluster import Cluster
 from colocation.cli.doctor import command
+from colocation.cli.errors import CommandFailed
 
 from .conftest import KUBECONFIG, Run, group_object
 
@@ -184,6 +185,14 @@ def test_a_trial_of_a_creation_is_a_dry_run_on_the_server(serve: Callable[[Start
     assert Cluster(None, None).create(body, dry_run=True)
     assert Cluster(None, None).create(body)
     assert server.queries == ["dryRun=All", ""]
+
+
+def test_a_refused_creation_has_the_reason_alone(serve: Callable[[Starting], Starting]) -> None:
+    """And not the server's whole answer."""
+    serve(Starting([REFUSED, REFUSED], [OK]))
+    body = {"kind": "ColocationGroup", "metadata": {"namespace": "shop", "name": "sales"}}
+    with pytest.raises(CommandFailed, match=r"^ColocationGroup shop/sales: the cluster refuses it: refused$"):
+        Cluster(None, None).create(body)
 
 
 def test_a_server_that_never_answers_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -236,8 +236,9 @@ def check_drains(facts: Facts) -> Iterator[Verdict]:
         return
     for node in facts.snapshot.nodes:
         if node.drain:
-            left = counted(remaining_on(facts.snapshot, node.name).replicas, "replica")
-            message = f"node {node.name} is drained ({node.drain_message or 'why is not known'}): {left} left to move"
+            left = remaining_on(facts.snapshot, node.name)
+            replicas = f"{counted(left.replicas, 'replica')} left to move{left.obstacles}"
+            message = f"node {node.name} is drained ({node.drain_message or 'why is not known'}): {replicas}"
             yield "note", message, TAKE_BACK.format(node=node.name)
 
 

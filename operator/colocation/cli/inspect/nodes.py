@@ -17,9 +17,10 @@ from urllib3.exceptions import HTTPError
 
 from ...model.conditions import Reason
 from ...model.group import BucketSequence, ColocationGroupStatus
-from ...model.names import ANNOTATION_ACCEPTED_DISK
+from ...model.names import ANNOTATION_ACCEPTED_DISK, LABEL_DRAIN
 from ...model.salvage import salvage
 from ...model.snapshot import Node, Snapshot
+from ...planner import plan
 from ..cluster import Cluster
 from ..errors import HTTP_FORBIDDEN, CommandFailed, api_message, may_pass, said_by
 from ..port_forward import fetch_snapshot
@@ -100,10 +101,13 @@ def _why(metadata: Json, status: ColocationGroupStatus) -> str:
 
 def describe_left_out(groups: Sequence[LeftOutGroup]) -> str:
     """The first few for people, each with its reason; empty when there are none."""
-    parts = [group.describe() for group in groups[:MAX_LISTED_GROUPS]]
-    if len(groups) > MAX_LISTED_GROUPS:
-        parts.append(f"and {len(groups) - MAX_LISTED_GROUPS} more groups like these")
-    return "; ".join(parts)
+    return _first_few([group.describe() for group in groups])
+
+
+def _first_few(parts: Sequence[str]) -> str:
+    """What is written of each of some groups, for people."""
+    more = len(parts) - MAX_LISTED_GROUPS
+    return "; ".join([*parts[:MAX_LISTED_GROUPS], *([f"and {more} more groups like these"] if more > 0 else [])])
 
 
 INTERVAL_SECONDS = 2.0
@@ -128,12 +132,14 @@ class Remaining:
 
     ``held_up``: groups that may be on the node, of which nothing moves. Their bytes are not known.
     ``is_seen``: whether the operator knows of the drain; before, it may still give the node replicas.
+    ``stalled``: why groups cannot leave the node until somebody acts.
     """
 
     replicas: int
     bytes: int
     held_up: tuple[LeftOutGroup, ...] = ()
     is_seen: bool = True
+    stalled: tuple[str, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
@@ -145,7 +151,8 @@ class Remaining:
         """What holds up the drain, after a semicolon; empty when nothing does."""
         unseen = [] if self.is_seen else ["the operator has not seen the drain yet"]
         held_up = [describe_left_out(self.held_up)] if self.held_up else []
-        return "".join(f"; {one}" for one in (*unseen, *held_up))
+        stalled = [_first_few(self.stalled)] if self.stalled else []
+        return "".join(f"; {one}" for one in (*unseen, *stalled, *held_up))
 
 
 def remaining_on(snapshot: Snapshot, node: str, left_out: Sequence[LeftOutGroup] = ()) -> Remaining:
@@ -160,7 +167,19 @@ def remaining_on(snapshot: Snapshot, node: str, left_out: Sequence[LeftOutGroup]
     copied = sum(clone.bytes_done for clone in snapshot.clones if clone.source == node)
     held_up = tuple(group for group in left_out if group.may_be_on(node))
     is_seen = all(one.drain for one in snapshot.nodes if one.name == node)
-    return Remaining(replicas, max(0, unsent - copied), held_up, is_seen)
+    return Remaining(replicas, max(0, unsent - copied), held_up, is_seen, _stalled_on(snapshot, node))
+
+
+def _stalled_on(snapshot: Snapshot, node: str) -> tuple[str, ...]:
+    """Why groups keep replicas on a drained node, in the operator's words."""
+    if not any(one.drain for one in snapshot.nodes if one.name == node):
+        return ()
+    here = {(one.namespace, one.name) for one in snapshot.groups if any(node in nodes for nodes in one.map or ())}
+    return tuple(
+        f"group {group.namespace}/{group.name} cannot leave it: {group.stalled.reason}: {group.stalled.message}"
+        for group in plan(snapshot).groups
+        if group.stalled and (group.namespace, group.name) in here
+    )
 
 
 def wait_until_empty(
@@ -243,7 +262,10 @@ def _nodes_view(cluster: Cluster, operator_namespace: str) -> View:
         matters = tuple(group.describe() for group in left_out if group.map != ())
     except CommandFailed as error:
         left_out, matters = (), (error.message,)
-    return View([node.to_json_dict() for node in snapshot.nodes], render_nodes(snapshot, left_out), matters)
+    names = [node.name for node in snapshot.nodes]
+    stalled = (f"node {name}: {why}" for name in names for why in remaining_on(snapshot, name).stalled)
+    rows = [node.to_json_dict() for node in snapshot.nodes]
+    return View(rows, render_nodes(snapshot, left_out), (*stalled, *matters))
 
 
 def render_nodes(snapshot: Snapshot, left_out: Sequence[LeftOutGroup] = ()) -> str:
@@ -322,7 +344,21 @@ def accept_disk(node: str, disk: str, context: str | None, output: Format) -> No
 @context_option
 @output_option
 def undrain(node: str, context: str | None, output: Format) -> None:
-    """Allow NODE to hold replicas again."""
-    Cluster(context, None).set_drain(node, drain=False)
-    text = f"node {node} has no mark for drain; balancing gives it its share"
-    write({"node": node, "drain": False}, text, output)
+    """Allow NODE to hold replicas again.
+
+    This takes back `colocation drain`. A drain by `kubectl drain` is taken back by `kubectl uncordon`.
+    """
+    cluster = Cluster(context, None)
+    found = cluster.find_node(node)
+    cluster.set_drain(node, drain=False)
+    write({"node": node, "drain": False}, _taken_back(node, found), output)
+
+
+def _taken_back(node: str, found: Json | None) -> str:
+    """What the end of a drain means for a Node as it was before; None = it is not known."""
+    labels = (found or {"metadata": {}})["metadata"].get("labels") or {}
+    was_marked = found is None or labels.get(LABEL_DRAIN) == "true"
+    text = f"node {node} is no longer marked for drain" if was_marked else f"node {node} was not marked for drain"
+    if found and (found.get("spec") or {}).get("unschedulable"):
+        return f"{text}; it is cordoned: it takes no replicas, and a drain by kubectl goes on: kubectl uncordon {node}"
+    return f"{text}; balancing gives it its share" if was_marked else f"{text}; nothing is changed"

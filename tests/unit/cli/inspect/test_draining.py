@@ -25,13 +25,25 @@ def snapshot(replicas: int, copied: int = 0, drain: bool = True) -> Snapshot:
     """
     rows = [["node-1" if bucket < replicas else "node-3", "node-2"] for bucket in range(4)]
     group = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint"], "buckets": 4, "replicas": 2},
-             "map": rows, "bucketBytes": [MIB] * 4}  # fmt: skip
+             "map": rows, "bucketBytes": [MIB] * 4, "held": held(rows)}  # fmt: skip
     clone = {"namespace": "shop", "group": "sales", "bucket": 0, "from": "node-1", "to": "node-3",
              "since": "2026-11-23T00:00:00Z", "bytesDone": copied}  # fmt: skip
     return Snapshot.model_validate({
-        "now": "2026-11-23T00:00:00Z", "nodes": [{"name": "node-1", "drain": drain}], "groups": [group],
+        "now": "2026-11-23T00:00:00Z", "nodes": three_nodes(drain), "groups": [group],
         "clones": [clone] if copied else [],
     })  # fmt: skip
+
+
+def held(rows: list[list[str]]) -> dict[str, dict[int, str]]:
+    """All replicas of a map are complete."""
+    names = {node for nodes in rows for node in nodes}
+    return {name: {bucket: "complete" for bucket, nodes in enumerate(rows) if name in nodes} for name in names}
+
+
+def three_nodes(drain: bool) -> list[dict[str, Any]]:
+    """Nodes with room. ``drain``: of node-1."""
+    room = {"ready": True, "capacityBytes": 100 * MIB, "freeBytes": 90 * MIB}
+    return [{"name": f"node-{number}", "drain": drain and number == 1, **room} for number in (1, 2, 3)]
 
 
 def test_what_remains_on_a_node() -> None:
@@ -254,6 +266,25 @@ def test_nodes_count_replicas_of_groups_that_are_left_out(
     shown = run("nodes").stdout
     assert shown.splitlines()[1].split()[5] == "1"
     assert "it is not known whether all replicas are counted" in shown
+
+
+def crowded() -> Snapshot:
+    """node-1 is drained, but a group of three replicas has three nodes."""
+    rows = [["node-1", "node-2", "node-3"]]
+    group = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint"], "buckets": 1, "replicas": 3},
+             "map": rows, "bucketBytes": [MIB], "held": held(rows)}  # fmt: skip
+    return Snapshot.model_validate({"now": "2026-11-23T00:00:00Z", "nodes": three_nodes(True), "groups": [group]})
+
+
+def test_a_drain_names_what_keeps_replicas_on_the_node(run: Run, cluster: FakeCluster, draining_node: Any) -> None:
+    """While it waits, when it gives up, and in the list of nodes; nodes that are not drained have no such line."""
+    draining_node(forever(crowded()))
+    why = "group shop/sales cannot leave it: InsufficientNodes: bucket 0: 3 replicas need as many nodes"
+    done = run("drain", "node-1", "--wait", "--timeout", "2")
+    assert done.stderr.startswith(f"[....................] 1 of 1 replica left, 0 B of 1.0 MiB copied; {why}")
+    assert f"node node-1 still holds 1 replica after 2 s; {why}" in done.stderr
+    shown = run("nodes").stdout
+    assert shown.count(why) == 1 and f"node node-1: {why}" in shown
 
 
 def test_many_left_out_groups_in_one_line() -> None:

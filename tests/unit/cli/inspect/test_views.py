@@ -209,6 +209,26 @@ def test_drain_and_undrain_mark_the_node(run: Run, monkeypatch: pytest.MonkeyPat
     assert cluster.drained == {"node-1": False}
 
 
+@pytest.mark.parametrize(
+    ("labels", "spec", "answer"),
+    [
+        ({"colocation.dev/drain": "true"}, {}, "is no longer marked for drain; balancing gives it its share"),
+        ({}, {}, "was not marked for drain; nothing is changed"),
+        ({}, {"unschedulable": True}, "was not marked for drain; it is cordoned: it takes no replicas, and a drain by "
+         "kubectl goes on: kubectl uncordon node-1"),
+        ({"colocation.dev/drain": "true"}, {"unschedulable": True}, "is no longer marked for drain; it is cordoned: it "
+         "takes no replicas, and a drain by kubectl goes on: kubectl uncordon node-1"),
+    ],
+)  # fmt: skip
+def test_undrain_tells_what_it_took_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster, labels: Any, spec: Any, answer: str
+) -> None:
+    """Also that there was nothing to take back, and what a drain by kubectl needs instead."""
+    monkeypatch.setattr("colocation.cli.inspect.nodes.Cluster", lambda context, namespace: cluster)
+    cluster.nodes_by_name["node-1"] = {"metadata": {"name": "node-1", "labels": labels}, "spec": spec}
+    assert run("undrain", "node-1").stdout == f"node node-1 {answer}\n"
+
+
 def test_every_command_that_tells_something_tells_it_to_programs_too(
     run: Run, monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
 ) -> None:
