@@ -28,8 +28,8 @@ IN_A_NAMESPACE = [
 STATEMENT = "sql select --direct --timeout 0"
 OF_THE_CLUSTER = [
     "groups -A", "tables -A", "nodes", "plan sales", "snapshot", "drain node-1", "undrain node-1",
-    "drain node-1 --wait --timeout 0", "accept-disk node-1 x", "adopt", "adopt --discard", "advise --size 1Gi",
-    "init -n commands-new",
+    "drain node-1 --wait --timeout 0", "accept-disk node-1 0123456789abcdef", "adopt", "adopt --discard",
+    "advise --size 1Gi", "init -n commands-new",
 ]  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+OF_NAMESPACES = ("-n", "--namespace", "-A", "--all-namespaces")
+
 
 class LateCommand(click.Command):
     """A command's place in the list: its name and the first sentence of its help, until its module is needed."""
@@ -51,6 +53,11 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.option_name not in OF_NAMESPACES or error.ctx is None:
+                raise
+            whole = f"`colocation {error.ctx.info_name}` is about the whole cluster: leave {error.option_name} out"
+            raise click.UsageError(f"{error.format_message()} {whole}.", error.ctx) from error
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:

@@ -9,7 +9,7 @@ from ...model.base import Frozen
 from ...model.conditions import APPLY_KINDS, Reason
 from ...model.names import LEASE_DURATION_SECONDS
 from ...model.snapshot import Snapshot
-from ..inspect.nodes import remaining_on
+from ..inspect.nodes import EMPTY, remaining_on
 from ..terminal.output import counted
 
 Level = Literal["ok", "note", "warning", "error"]
@@ -26,10 +26,8 @@ DOWN = (
     "its replicas are read from other nodes, and made again there; bring it back, or if it is gone for good: "
     "kubectl delete node {node}"
 )
-TAKE_BACK = (
-    "watch it with colocation nodes --watch; if it stands still: docs/how-to/troubleshoot.md#a-drain-does-not-end; "
-    "to keep the node: colocation undrain {node}, or kubectl uncordon {node} if its holder pod was evicted"
-)
+KEEP = "to keep the node: colocation undrain {node}, or kubectl uncordon {node} if its holder pod was evicted"
+DRAINS = "watch it with colocation nodes --watch; if it stands still: docs/how-to/troubleshoot.md#a-drain-does-not-end"
 INSTALL = "docs/how-to/install.md#install"
 RELEASE_OF_IMAGE = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)$")
 """The release that an image's tag names; other tags and digests say nothing of it."""
@@ -239,7 +237,7 @@ def check_drains(facts: Facts) -> Iterator[Verdict]:
             left = remaining_on(facts.snapshot, node.name)
             replicas = f"{counted(left.replicas, 'replica')} left to move{left.obstacles}"
             message = f"node {node.name} is drained ({node.drain_message or 'why is not known'}): {replicas}"
-            yield "note", message, TAKE_BACK.format(node=node.name)
+            yield "note", message, f"{DRAINS if left.replicas else EMPTY}; {KEEP.format(node=node.name)}"
 
 
 def check_webhooks(facts: Facts) -> Iterator[Verdict]:

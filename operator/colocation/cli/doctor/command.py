@@ -31,6 +31,8 @@ from .checks import Facts, Finding, Pod, Right, Webhook, diagnose
 
 EDIT = "edit"
 """The cluster's own role, of which colocation-edit is a part."""
+VIEW = "view"
+"""The cluster's own role, of which colocation-view is a part."""
 LABEL_VERSION = "app.kubernetes.io/version"
 OURS = f"{LABEL_NAME}={APP_NAME}"
 
@@ -153,6 +155,7 @@ def gather_rights(connection: Connection, namespace: str, operator_namespace: st
             f"read pods' logs in {namespace}", of_kind("pods", "get", "", "log"),
             "`colocation submit`, `load`, `compact`", EDIT,
         ),
+        right(f"list events in {namespace}", of_kind("events", group=""), "`colocation events`", VIEW),
         right(
             f"patch the operator's Lease in {operator_namespace}",
             {"verb": "patch", "group": "coordination.k8s.io", "resource": "leases", "name": LEASE_NAME,
@@ -160,6 +163,7 @@ def gather_rights(connection: Connection, namespace: str, operator_namespace: st
             "`colocation adopt -A`", "colocation-adopt",
         ),
         right(f"forward ports in {operator_namespace}", forward, "`colocation plan`, `nodes`", "colocation-snapshot"),
+        right("list nodes", {"verb": "list", "resource": "nodes"}, "`colocation advise`", "colocation-admin"),
         right("patch nodes", {"verb": "patch", "resource": "nodes"}, "`colocation drain`", "colocation-admin"),
         right(
             "list groups in all namespaces", {"verb": "list", "group": API_GROUP, "resource": GROUP_PLURAL},

@@ -20,6 +20,7 @@ from ...model.names import APP_NAME, LABEL_NAME
 from ..cluster import Cluster
 from ..errors import CommandFailed, api_message
 from ..port_forward import fetch_snapshot
+from ..terminal.live import warn
 from ..terminal.options import context_option, operator_namespace_option
 from ..terminal.output import columns, counted, size, tell
 
@@ -81,6 +82,8 @@ def _variable(variable: Any) -> Any:
 MAX_FILE_BYTES = 2 * 2**20
 MAX_TOTAL_BYTES = 64 * 2**20
 LOG_LINES = 5000
+NOT_COLLECTED = "not collected:"
+WHO_MAY = "who has the ClusterRole colocation-admin and the Role colocation-snapshot may see all of them"
 SUMMARY = "README.txt"
 INTRODUCTION = """\
 What this archive holds, and what it does not.
@@ -119,6 +122,8 @@ def report(path: Path | None, context: str | None, operator_namespace: str) -> N
     write_archive(path, files)
     rows = [[name, size(len(content))] for name, content in files.items()]
     tell(f"{columns(['FILE', 'SIZE'], rows)}\n\nwritten to {path}; read it over before you attach it")
+    if lacking := [name for name, content in files.items() if content.startswith(NOT_COLLECTED.encode())]:
+        warn([f"not collected, for the reason in each of these files: {', '.join(lacking)}; {WHO_MAY}"])
 
 
 def collect(found: Iterator[Source]) -> dict[str, bytes]:
@@ -129,10 +134,12 @@ def collect(found: Iterator[Source]) -> dict[str, bytes]:
         try:
             text = source.fetch()
         except ApiException as error:
-            text = f"not collected: {api_message(error)}\n"
+            text = f"{NOT_COLLECTED} {api_message(error)}\n"
         except CommandFailed as error:
-            text = f"not collected: {error.message}\n"
-        content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left):] if left else b"not collected: too much\n"
+            text = f"{NOT_COLLECTED} {error.message}\n"
+        content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left):]
+        if not left:
+            content = f"{NOT_COLLECTED} too much\n".encode()
         files[source.name] = content
         left = max(0, left - len(content))
     listing = "".join(f"{name}: {counted(len(content), 'byte')}\n" for name, content in files.items())

@@ -59,11 +59,15 @@ def approve(group: str, wanted: str | None, target: Target, output: Format) -> N
 
 
 def _proposal(cluster: Cluster, group: str, wanted: str | None) -> Proposal:
-    status, _ = salvage(ColocationGroupStatus, cluster.group(group).get("status"))
+    found = cluster.group(group)
+    status, _ = salvage(ColocationGroupStatus, found.get("status"))
     name, proposal = f"group {cluster.namespace}/{group}", status.proposal
     chosen = f"{group} -n {cluster.namespace}"
     if proposal is None or not proposal.is_of((cluster.namespace, group)):
-        raise CommandFailed(f"{name} has no proposal to approve; `colocation plan {chosen}` shows its moves")
+        balancing = (found.get("spec") or {}).get("balancing") or {}
+        manual = balancing.get("approval") == "manual"
+        why = "" if manual else ": its moves need none, as its spec.balancing.approval is not manual"
+        raise CommandFailed(f"{name} has no proposal to approve{why}; `colocation plan {chosen}` shows its moves")
     if wanted not in (None, proposal.id):
         raise CommandFailed(
             f"{name} has no proposal {wanted}; its current proposal is {proposal.id}: read it with "

@@ -5,6 +5,7 @@ of its own, a group without a map whose tables' files it still looks for. Nothin
 node may keep its replicas; ``nodes`` and ``drain --wait`` name these groups.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -21,8 +22,9 @@ from ...model.names import ANNOTATION_ACCEPTED_DISK, LABEL_DRAIN
 from ...model.salvage import salvage
 from ...model.snapshot import Node, Snapshot
 from ...planner import plan
+from ...reconcile.evidence import READERS_LEARN_SECONDS
 from ..cluster import Cluster
-from ..errors import HTTP_FORBIDDEN, CommandFailed, api_message, may_pass, said_by
+from ..errors import HTTP_FORBIDDEN, CommandFailed, WrongUsage, api_message, may_pass, said_by
 from ..port_forward import fetch_snapshot
 from ..terminal.live import Say, View, bar, moving_line, show_once_or_watch, watch_option
 from ..terminal.options import complete_node, context_option, operator_namespace_option, output_option, timeout_option
@@ -30,6 +32,12 @@ from ..terminal.output import Format, columns, counted, size, write
 
 Json = dict[str, Any]
 MAX_LISTED_GROUPS = 3
+EMPTY = (
+    f"a kubectl drain goes on {READERS_LEARN_SECONDS:.0f} s after the last replica went, when running executors know "
+    "where it is now"
+)
+A_DISK = re.compile(r"[0-9a-f]{16}")
+"""An id as agents make them."""
 
 
 @dataclass(frozen=True)
@@ -262,10 +270,15 @@ def _nodes_view(cluster: Cluster, operator_namespace: str) -> View:
         matters = tuple(group.describe() for group in left_out if group.map != ())
     except CommandFailed as error:
         left_out, matters = (), (error.message,)
-    names = [node.name for node in snapshot.nodes]
-    stalled = (f"node {name}: {why}" for name in names for why in remaining_on(snapshot, name).stalled)
+    drains = [why for node in snapshot.nodes if node.drain for why in _of_drain(snapshot, node.name, left_out)]
     rows = [node.to_json_dict() for node in snapshot.nodes]
-    return View(rows, render_nodes(snapshot, left_out), (*stalled, *matters))
+    return View(rows, render_nodes(snapshot, left_out), (*drains, *matters))
+
+
+def _of_drain(snapshot: Snapshot, node: str, left_out: Sequence[LeftOutGroup]) -> list[str]:
+    """What keeps a drained node: groups, or the pause after the last replica."""
+    left = remaining_on(snapshot, node, left_out)
+    return [f"node {node} is empty: {EMPTY}"] if left.is_nothing else [f"node {node}: {why}" for why in left.stalled]
 
 
 def render_nodes(snapshot: Snapshot, left_out: Sequence[LeftOutGroup] = ()) -> str:
@@ -334,6 +347,9 @@ def accept_disk(node: str, disk: str, context: str | None, output: Format) -> No
     Replicas on the old disk then count as lost. Use this only after a disk was replaced for good; mount a disk that is
     merely not mounted. DISK is the id that `colocation nodes` shows with DiskMissing.
     """
+    if not A_DISK.fullmatch(disk):
+        allowed = "the id that `colocation nodes` shows: 16 digits and letters from a to f"
+        raise WrongUsage(f"DISK is {disk!r}; allowed: {allowed}")
     Cluster(context, None).annotate_node(node, ANNOTATION_ACCEPTED_DISK, disk)
     text = f"disk {disk} of node {node} is accepted; once the node has it, replicas are made on it: colocation nodes"
     write({"node": node, "acceptedDisk": disk}, text, output)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from kubernetes.client.exceptions import ApiException
 from kubernetes.utils.quantity import parse_quantity
 
 from ...model.base import Frozen
@@ -18,7 +19,7 @@ from ...model.names import group_key
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus
 from ..cluster import Cluster
-from ..errors import CommandFailed, WrongUsage
+from ..errors import CommandFailed, WrongUsage, api_message, is_forbidden
 from ..jobs.table_commands import placed_by
 from ..terminal.options import Target, cluster_options, complete_table, output_option
 from ..terminal.output import Format, counted, size, write
@@ -225,8 +226,14 @@ def _nodes(cluster: Cluster, table: str | None) -> list[dict[str, Any]]:
     """The Nodes of a table's group; without one, all that take pods."""
     group = cluster.group_of(group_key(cluster.namespace, placed_by(cluster.table(table)))) if table else None
     names = ((group or {}).get("status") or {}).get("nodes") or ()
+    try:
+        found = cluster.nodes()
+    except ApiException as error:
+        if not is_forbidden(error):
+            raise
+        raise CommandFailed(f"{api_message(error)}; or give both --cores and --nodes") from error
     return [
-        node for node in cluster.nodes()
+        node for node in found
         if (node["metadata"]["name"] in names if names else not node.get("spec", {}).get("unschedulable"))
     ]  # fmt: skip
 

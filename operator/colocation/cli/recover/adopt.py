@@ -1,7 +1,7 @@
 """``adopt``: makes objects what the nodes' disks hold, after etcd was restored or objects were lost."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import click
@@ -22,7 +22,11 @@ from ..terminal.options import Seconds, Target, cluster_options, operator_namesp
 from ..terminal.output import Format, columns, counted, size, write
 
 POLL_SECONDS = 2.0
-NOTHING = "every table folder on the nodes belongs to a table, or to one in the recycle bin; nothing to adopt"
+MAX_ELSEWHERE = 5
+NOTHING = "nothing to adopt"
+EVERY_FOLDER = "every table folder on the nodes belongs to a table, or to one in the recycle bin"
+NOTHING_TO_DISCARD = "nothing to discard"
+EVERY_FOLDER_IN_PLACE = "every table folder on the nodes belongs to a table"
 DONE = {Does.CREATE: "created", Does.TAKE_OVER: "taken over", Does.COMMIT: "committed"}
 
 
@@ -65,6 +69,10 @@ def adopt(
 
     The exit code is 1 if the API server refuses a group or a table; the others are adopted all the same.
     """
+    if all_namespaces and target.namespace:
+        raise click.UsageError(f"-A is all namespaces, -n {target.namespace} one: leave one of them out")
+    if discard and (group or recycled):
+        raise click.UsageError("--discard makes no tables: leave --group and --recycled out")
     cluster = target.open()
     adoption = Adoption(cluster, operator_namespace, None if all_namespaces else cluster.namespace, table)
     if discard:
@@ -89,7 +97,8 @@ class Adoption:
         table: name of the folders' table; None = all.
 
     ``steps``: as of the last look. ``done``: what was carried out before. ``refused``: folder -> why the cluster did
-    not take its group or table. ``etcd_restored``: deletions wait for an administrator.
+    not take its group or table. ``etcd_restored``: deletions wait for an administrator. ``elsewhere``: namespace/table
+    of folders that are not asked for.
     """
 
     def __init__(self, cluster: Cluster, operator_namespace: str, namespace: str | None, table: str | None) -> None:
@@ -101,12 +110,20 @@ class Adoption:
         self.done: dict[object, AdoptionStep] = {}
         self.refused: dict[str, str] = {}
         self.etcd_restored = False
+        self.elsewhere: list[str] = []
 
     def look(self) -> Folders:
         """The folders that are asked for, as the nodes have them now."""
         found = fetch_folders(self._cluster.connection, self._operator_namespace)
         self.etcd_restored = found.etcd_restored
-        return found.model_copy(update={"folders": tuple(filter(self._is_asked_for, found.folders))})
+        return found.model_copy(update={"folders": tuple(self._asked_for(found.folders))})
+
+    def _asked_for(self, folders: Iterable[TableFolder]) -> list[TableFolder]:
+        found = {one.path: one for one in folders}
+        asked = [one for one in found.values() if self._is_asked_for(one)]
+        others = found.keys() - {one.path for one in asked}
+        self.elsewhere = sorted({f"{found[path].namespace}/{found[path].table}" for path in others})
+        return asked
 
     def _is_asked_for(self, folder: TableFolder) -> bool:
         return self._namespace in (None, folder.namespace) and self._table in (None, folder.table)
@@ -228,7 +245,7 @@ class Adoption:
         found = fetch_folders(self._cluster.connection, self._operator_namespace)
         own = {(one.namespace, one.directory) for one in found.tables}
         lost = [one for one in found.folders if (one.namespace, one.directory) not in own and one.nodes_in_place]
-        wanted = [one for one in lost if self._is_asked_for(one)]
+        wanted = self._asked_for(lost)
         if yes:
             self._name_on_nodes(lost, wanted)
         result = [
@@ -237,7 +254,7 @@ class Adoption:
             for one in wanted
         ]  # fmt: skip
         if not wanted:
-            return result, "every table folder on the nodes belongs to a table; nothing to discard"
+            return result, self._nothing(NOTHING_TO_DISCARD, EVERY_FOLDER_IN_PLACE)
         header = ["NAMESPACE", "TABLE", "FOLDER", "LAST COMMIT", "ROWS", "BYTES", "NODES"]
         last = "nothing is discarded yet: to let these files go, add --yes; to keep them, leave --discard out"
         if yes:
@@ -280,13 +297,23 @@ class Adoption:
     def text(self, yes: bool) -> str:
         """For people."""
         if not self.shown:
-            return "\n".join([NOTHING, *self._frozen()])
+            return "\n".join([self._nothing(NOTHING, EVERY_FOLDER), *self._frozen()])
         rows = [self._row(one) for one in self.shown]
         header = ["NAMESPACE", "TABLE", "FOLDER", "SNAPSHOT", "ROWS", "BYTES", "NODES", "RESULT"]
         named = [(f"{one.folder.namespace}/{one.folder.table}", one) for one in self.shown]
         passed = [f"{name}: {text}" for name, one in named for text in one.passed_over]
         last = [] if yes or not any(one.does for one in self.shown) else ["nothing is changed yet: to do it, add --yes"]
         return "\n".join([columns(header, rows), *passed, *last, *self._frozen()])
+
+    def _nothing(self, nothing: str, why: str) -> str:
+        """That there is nothing to do: anywhere, for this reason, or where one looks; and where to look then."""
+        if not self.elsewhere:
+            return f"{why}; {nothing}"
+        table = f"table {self._table!r}" if self._table else "tables"
+        where = f" of namespace {self._namespace!r}" if self._namespace else ""
+        more = len(self.elsewhere) - MAX_ELSEWHERE
+        names = ", ".join([*self.elsewhere[:MAX_ELSEWHERE], *([f"and {more} more"] if more > 0 else [])])
+        return f"{nothing} of {table}{where}; there are folders of {names}: choose -n, or -A"
 
     def _frozen(self) -> list[str]:
         text = "etcd was restored: nothing is deleted until this command was run with --all-namespaces and --yes"

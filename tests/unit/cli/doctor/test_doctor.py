@@ -104,6 +104,8 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
         pytest.param({"snapshot": snapshot(node(drain=True, drainMessage="its holder was evicted"), groups=(PLACED,))},
                      "drains", "note", "node node-1 is drained (its holder was evicted): 2 replicas left to move",
                      "a-drain-does-not-end", id="a node that is drained"),
+        pytest.param({"snapshot": snapshot(node(drain=True))}, "drains", "note", "0 replicas left to move",
+                     "a kubectl drain goes on 150 s after the last replica went", id="a drained node that is empty"),
         pytest.param({"webhooks": (Webhook(name="v", service="s/w", has_ca=True, endpoints=0),)}, "webhooks", "error",
                      "nothing answers behind the Service s/w", "kubectl get pods", id="a webhook without endpoints"),
         pytest.param({"webhooks": (Webhook(name="v", service="s/w", has_ca=False, endpoints=1),)}, "webhooks", "error",
@@ -171,6 +173,8 @@ def test_the_rights_that_commands_use_are_asked_for(monkeypatch: pytest.MonkeyPa
     rights = doctor_facts.gather_rights(Connection(Configuration()), "shop", "colocation-system")
     assert all(right.allowed for right in rights)
     assert {"verb": "create", "group": "batch", "resource": "jobs", "namespace": "shop"} in asked
+    assert {"verb": "list", "group": "", "resource": "events", "namespace": "shop"} in asked
+    assert {"verb": "list", "resource": "nodes"} in asked
     logs = {"verb": "get", "group": "", "resource": "pods", "subresource": "log", "namespace": "shop"}
     assert logs in asked
     assert {"verb": "list", "group": "colocation.dev", "resource": "colocationgroups"} in asked

@@ -86,6 +86,7 @@ def test_an_archive_for_its_owner(run: Run, collected: None, tmp_path: Path) -> 
     done = run("report", "-o", str(path))
     assert done.exit_code == 0, done.output
     assert f"written to {path}" in done.stdout
+    assert done.stderr.startswith("warning: not collected, for the reason in each of these files: nodes.yaml; who has ")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     files = contents(path)
     assert list(files) == ["r/README.txt", "r/groups.yaml", "r/nodes.yaml", "r/logs/operator.log"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.client.exceptions import ApiException
 
 from colocation.cli.inspect.sizing import MAX_BUCKETS, Workload, suggest
 
@@ -108,3 +109,15 @@ def test_what_is_no_size(run: Run, text: str) -> None:
     done = run("advise", f"--size={text}", "--cores", "1", "--nodes", "1")
     assert done.exit_code == 2
     assert "allowed: a size such as 500Gi" in done.stderr
+
+
+def test_without_the_right_to_list_nodes_they_are_to_be_given(run: Run, cluster: FakeCluster) -> None:
+    """A tenant has no such right; with both given, the nodes are not asked for."""
+
+    def refuse() -> list[dict[str, Any]]:
+        raise ApiException(status=403, reason="Forbidden")
+
+    cluster.nodes = refuse  # type: ignore[attr-defined]
+    done = run("advise", "--size", "1Gi", "--cores", "4")
+    assert (done.exit_code, "; or give both --cores and --nodes\n" in done.stderr) == (1, True)
+    assert run("advise", "--size", "1Gi", "--cores", "4", "--nodes", "3").exit_code == 0

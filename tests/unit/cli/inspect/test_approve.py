@@ -50,10 +50,12 @@ def test_a_proposal_that_was_replaced_is_not_approved(run: Run, waiting: FakeClu
 
 
 def test_without_a_proposal_there_is_nothing_to_approve(run: Run, cluster: FakeCluster) -> None:
-    """Exit code 1, and where to look."""
+    """Exit code 1, whether there will be one, and where to look."""
     result = run("approve", "sales")
     assert result.exit_code == 1
-    assert "group shop/sales has no proposal to approve" in result.stderr
+    assert "group shop/sales has no proposal to approve: its moves need none, as its spec.balancing" in result.stderr
+    cluster.group("sales")["spec"]["balancing"] = {"approval": "manual"}
+    assert "group shop/sales has no proposal to approve; `colocation plan sales" in run("approve", "sales").stderr
 
 
 def test_groups_and_show_say_what_waits(run: Run, waiting: FakeCluster) -> None:

@@ -287,6 +287,15 @@ def test_a_drain_names_what_keeps_replicas_on_the_node(run: Run, cluster: FakeCl
     assert shown.count(why) == 1 and f"node node-1: {why}" in shown
 
 
+def test_an_empty_drained_node_tells_what_kubectl_waits_for(
+    run: Run, cluster: FakeCluster, draining_node: Any
+) -> None:
+    """And not while it holds replicas, or is not drained."""
+    draining_node(iter([snapshot(0), snapshot(1), snapshot(0, drain=False)]))
+    why = "node node-1 is empty: a kubectl drain goes on 150 s after the last replica went"
+    assert [why in run("nodes").stdout for _ in range(3)] == [True, False, False]
+
+
 def test_many_left_out_groups_in_one_line() -> None:
     """The first three, and how many more."""
     groups = [left_out() for _ in range(5)]

@@ -229,6 +229,24 @@ def test_undrain_tells_what_it_took_back(
     assert run("undrain", "node-1").stdout == f"node node-1 {answer}\n"
 
 
+def test_a_disk_that_cannot_be_an_id_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
+) -> None:
+    """A mistyped one would wait for ever, without a word."""
+    monkeypatch.setattr("colocation.cli.inspect.nodes.Cluster", lambda context, namespace: cluster)
+    done = run("accept-disk", "node-1", "nvme0")
+    assert done.exit_code == 2
+    assert "DISK is 'nvme0'; allowed: the id that `colocation nodes` shows" in done.stderr
+
+
+@pytest.mark.parametrize("line", [["drain", "node-1", "-n", "shop"], ["nodes", "-A"], ["snapshot", "--namespace", "x"]])
+def test_commands_about_the_cluster_take_no_namespace(run: Run, line: list[str]) -> None:
+    """They tell so; any other unknown option is only that."""
+    done = run(*line)
+    assert (done.exit_code, f"`colocation {line[0]}` is about the whole cluster: leave -" in done.stderr) == (2, True)
+    assert "whole cluster" not in run("nodes", "--nope").stderr
+
+
 def test_every_command_that_tells_something_tells_it_to_programs_too(
     run: Run, monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
 ) -> None:

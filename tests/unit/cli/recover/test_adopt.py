@@ -163,6 +163,34 @@ def test_without_yes_nothing_is_changed(run: Run, nodes: Nodes) -> None:
     assert "lines" not in done.stdout
 
 
+def test_folders_elsewhere_are_named(run: Run, nodes: Nodes) -> None:
+    """Where nothing is left in the namespace that is looked at: it is only the context's."""
+    nodes.hold(folder("orders", snapshot(3), namespace="lake"), tables=())
+    for verb, *options in (["adopt"], ["adopt", "--yes"], ["discard", "--discard"]):
+        done = run("adopt", *options)
+        assert (done.exit_code, nodes.made) == (0, [])
+        assert done.stdout == (
+            f"nothing to {verb} of tables of namespace 'shop'; there are folders of lake/orders: choose -n, or -A\n"
+        )
+    assert "nothing to adopt of table 'nope' of namespace 'shop'" in run("adopt", "--table", "nope").stdout
+    nodes.hold()
+    assert "every table folder on the nodes belongs to a table" in run("adopt").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        (["-A", "-n", "shop"], "-A is all namespaces, -n shop one: leave one of them out"),
+        (["--discard", "--recycled"], "--discard makes no tables: leave --group and --recycled out"),
+        (["--discard", "--group", "sales"], "--discard makes no tables: leave --group and --recycled out"),
+    ],
+)
+def test_options_that_contradict_are_refused(run: Run, nodes: Nodes, options: list[str], refusal: str) -> None:
+    """Before anything is done."""
+    done = run("adopt", "--yes", *options)
+    assert (done.exit_code, refusal in done.stderr) == (2, True)
+
+
 def test_folders_in_the_recycle_bins_are_adopted_on_request(run: Run, nodes: Nodes) -> None:
     """Somebody may have dropped the table for good; to leave it alone is no failure."""
     binned = folder("orders", snapshot(3, missing=None)).model_copy(update={"recycled_nodes": ("node-1", "node-2")})
