@@ -170,7 +170,7 @@ final class TableChanges {
     change.patch().fieldNames().forEachRemaining(field -> {
       boolean isOurs = now.path("spec").path(field).equals(change.after().path("spec").path(field));
       if (isOurs && !(hasNewFiles && saysHowFilesAre(field))) {
-        undo.set(field, before.path("spec").has(field) ? before.path("spec").get(field) : undo.nullNode());
+        undo.set(field, before.path("spec").get(field)); // null where there was none
       }
     });
     return undo;

@@ -239,7 +239,7 @@ public sealed interface Change
       Predicate<DataFile> goes = replacedFiles();
       Set<Map<String, String>> changed = new LinkedHashSet<>();
       inOneOnly(beganOn, committed).stream().filter(goes).forEach(file -> changed.add(file.partition()));
-      if (mode != Mode.OVERWRITE && !changed.isEmpty()) {
+      if (!changed.isEmpty()) {
         String example = changed.iterator().next().entrySet().stream()
             .map(value -> value.getKey() + "=" + value.getValue()).collect(Collectors.joining(", "));
         throw new Overtaken(
@@ -347,7 +347,7 @@ public sealed interface Change
       if (!added.isEmpty()) {
         throw new Overtaken(added.size() + " files were added meanwhile, e.g. " + added.get(0).path());
       }
-      return added;
+      return List.of();
     }
   }
 

@@ -77,7 +77,7 @@ public final class PartitionText {
   static String escape(String text) {
     StringBuilder escaped = new StringBuilder();
     for (char character : text.toCharArray()) {
-      if (character > 0 && character < FIRST_PRINTABLE || ESCAPED.indexOf(character) >= 0) {
+      if (character < FIRST_PRINTABLE || ESCAPED.indexOf(character) >= 0) {
         escaped.append(String.format(Locale.ROOT, "%%%02X", (int) character));
       } else {
         escaped.append(character);

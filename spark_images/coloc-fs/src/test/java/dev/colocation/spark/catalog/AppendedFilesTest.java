@@ -157,6 +157,10 @@ final class AppendedFilesTest {
       story.commit("append");
     }
     Position second = Position.after(story.snapshots.get(1));
+    int all = story.files.get("append2").size() - story.files.get("append1").size();
+    ColocationException other = assertThrows(ColocationException.class,
+        () -> story.read(true).between(Position.BEFORE_ALL, new Position(2, "append2", all, false)));
+    assertTrue(other.getMessage().contains("has other commits than when the micro-batch was planned"), other.getMessage());
     story.snapshots.subList(0, 2).clear();
     for (Position at : List.of(second, Position.BEFORE_ALL, new Position(3, "another", StreamOffset.ALL, false),
         new Position(3, "append3", 0, false), new Position(9, "append9", StreamOffset.ALL, false))) {

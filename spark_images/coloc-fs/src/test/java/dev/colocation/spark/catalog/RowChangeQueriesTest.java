@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructType;
 import org.junit.jupiter.api.Test;
 import scala.Option;
@@ -57,7 +58,7 @@ class RowChangeQueriesTest {
         DataTypes.TimestampType, DataTypes.BooleanType, DataTypes.BinaryType, DataTypes.createDecimalType(9, 2))) {
       assertEquals(true, RowChangeQueries.isComparedByBytes(type), type.sql());
     }
-    for (DataType type : List.of(DataTypes.FloatType, DataTypes.DoubleType, new StructType().add("part", DataTypes.DoubleType))) {
+    for (DataType type : List.of(DataTypes.FloatType, DataTypes.DoubleType, StringType$.MODULE$.apply("UTF8_LCASE"), new StructType().add("part", DataTypes.DoubleType))) {
       assertEquals(false, RowChangeQueries.isComparedByBytes(type), type.sql());
     }
   }

@@ -28,6 +28,7 @@ final class TableWriterTest {
   private int replicas = 1;
   private int writesOfOthers;
   private int patches;
+  private int reads;
   private int lost;
   private String request = "";
   private String uid = "0123";
@@ -45,6 +46,7 @@ final class TableWriterTest {
     if (method.equals("DELETE")) {
       return deleted(body.path("preconditions").path("uid").asText());
     }
+    reads += method.equals("GET") ? 1 : 0;
     if (method.equals("GET") && uid.isEmpty()) {
       return status(404);
     }
@@ -160,6 +162,7 @@ final class TableWriterTest {
     }
     Exception error =
         assertThrows(ColocationException.class, () -> writer.create("shop", "orders", JSON.createObjectNode(), Map.of()));
+    assertTrue(reads < 10, reads + " reads: it pauses between them");
     new TableWriter(this::answer, 60).takeBack("shop", "orders", error);
     assertEquals("0123", uid, "it is not another statement's");
     writer.takeBack("shop", "orders", error);
@@ -200,6 +203,7 @@ final class TableWriterTest {
   private static TableWriter.Changed changed(String before, String after) {
     ObjectNode patch = JSON.createObjectNode().put("comment", "new");
     patch.putArray("columns").add("new");
+    patch.putArray("sortedBy").add("k");
     patch.put("replicas", 2);
     return new TableWriter.Changed(object(before, 1), object(after, 1), patch);
   }
@@ -218,13 +222,14 @@ final class TableWriterTest {
   /** Not what somebody else has changed since, nor how files are once others have committed such files. */
   @ParameterizedTest
   @CsvSource(delimiter = '|', value = {
-      "{'columns': ['new'], 'comment': 'new', 'replicas': 2} | 1 | {'comment':null,'columns':['old'],'replicas':1}",
+      "{'columns': ['new'], 'sortedBy': ['k'], 'comment': 'new', 'replicas': 2} | 1 | "
+          + "{'comment':null,'columns':['old'],'sortedBy':null,'replicas':1}",
       "{'columns': ['theirs'], 'comment': 'new', 'replicas': 3} | 1 | {'comment':null}",
-      "{'columns': ['new'], 'comment': 'new', 'replicas': 2} | 2 | {'comment':null,'replicas':1}",
+      "{'columns': ['new'], 'sortedBy': ['k'], 'comment': 'new', 'replicas': 2} | 2 | {'comment':null,'replicas':1}",
       "{'columns': ['old'], 'replicas': 1} | 1 | {}"})
   void changeIsUndoneUnlessOthersRelyOnIt(String now, long snapshot, String undo) {
     TableWriter.Changed changed = changed(
-        "{'columns': ['old'], 'replicas': 1}", "{'columns': ['new'], 'comment': 'new', 'replicas': 2}");
+        "{'columns': ['old'], 'replicas': 1}", "{'columns': ['new'], 'sortedBy': ['k'], 'comment': 'new', 'replicas': 2}");
     assertEquals(undo.replace('\'', '"'), TableChanges.undo(changed, object(now, snapshot)).toString());
   }
 
@@ -241,8 +246,10 @@ final class TableWriterTest {
   @Test
   void endlessConflictsFail() {
     writesOfOthers = Integer.MAX_VALUE;
+    long started = System.nanoTime();
     Exception error = assertThrows(ColocationException.class, () -> setReplicas("7000"));
     assertTrue(error.getMessage().endsWith("the API server answered 409: modified"), error.getMessage());
     assertEquals(10, patches);
+    assertTrue(System.nanoTime() - started > 1_500_000_000L, "each pause is longer than the one before");
   }
 }

@@ -14,6 +14,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.cluster.Cluster;
 import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.CommitKey;
@@ -144,6 +145,7 @@ class CommitAnswersTest {
     changeBeforeEveryWrite();
     WriteException.LoadConflict error = assertThrows(WriteException.LoadConflict.class, () -> run(Mode.APPEND, A));
     assertTrue(error.getMessage().contains("was changed " + Commit.MAX_ATTEMPTS + " times in a row"), error.getMessage());
+    assertEquals(Commit.MAX_ATTEMPTS, cluster.patches.size());
   }
 
   /** Somebody edits the table's labels all the time. */
@@ -234,6 +236,21 @@ class CommitAnswersTest {
     cluster.beforeRead = () -> follow(2, Mode.APPEND);
     assertEquals(3, run(Mode.APPEND, A).snapshotId());
     assertEquals(1, Collections.frequency(storage.paths(cluster), A.path()));
+  }
+
+  /** A restore of etcd removed the snapshots on which the commit began, before it was carried out. */
+  @Test
+  void aLostCommitGoesOnTopOfARestoredTable() throws IOException {
+    run(Mode.APPEND, C);
+    ObjectNode copy = cluster.status().deepCopy();
+    run(Mode.APPEND, Files.D);
+    cluster.writes.add(LOSE);
+    cluster.beforeRead = () -> {
+      cluster.status().removeAll().setAll(copy);
+      cluster.touch(cluster.table());
+    };
+    assertEquals(2, run(Mode.APPEND, A).snapshotId());
+    assertEquals(List.of(C.path(), A.path()), storage.paths(cluster));
   }
 
   /** However many others came first, a refused commit was not made. */

@@ -12,10 +12,12 @@ import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.StoredManifest;
 import dev.colocation.spark.cluster.WriteException;
 import dev.colocation.spark.fs.Buckets;
+import dev.colocation.spark.fs.KeyRange;
 import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -46,13 +48,16 @@ class FramedParentTest {
   void refusesMoreFilesThanAgentsRead() {
     List<DataFile> files = new ArrayList<>();
     for (int number = 0; number <= StoredManifest.MAX_FILES; number++) {
-      files.add(Files.file(String.format(Locale.ROOT, "%08x", number), "a"));
+      DataFile one = Files.file(String.format(Locale.ROOT, "%08x", number), "a");
+      files.add(new DataFile(one.path(), 0, one.partition(), 1, 1, one.sha256(), KeyRange.of(List.of(1L), List.of(2L))));
     }
     WriteException refused = assertThrows(WriteException.class,
         () -> NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, Buckets.asGroup(2))));
     assertTrue(refused.getMessage().contains("would have 262145 files; allowed: 262144. Nothing was changed"));
     files.remove(files.size() - 1);
-    NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, Buckets.asGroup(2)));
+    NextManifest most = NextManifest.of(
+        new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, Buckets.asGroup(2)));
+    assertFalse(new String(most.framedText().orElseThrow(), StandardCharsets.UTF_8).contains("keyRange"), "values are counted, too");
   }
 
   /** A commit of many files is stored by bucket, and in format 1 for agents that do not read that yet; it counts the same. */

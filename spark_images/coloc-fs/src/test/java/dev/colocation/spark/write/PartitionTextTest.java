@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Map;
@@ -11,7 +12,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** Which texts can be the name of a partition's folder, and which one. */
 final class PartitionTextTest {
   @ParameterizedTest
-  @CsvSource(ignoreLeadingAndTrailingWhitespace = false, value = {"a/b=c%,p=a%2Fb%3Dc%25", " x ,p= x ", "Ünï,p=Ünï", ".,p=.", "a\"b,p=a%22b"})
+  @CsvSource(ignoreLeadingAndTrailingWhitespace = false, value = {"a/b=c%,p=a%2Fb%3Dc%25", " x ,p= x ", "Ünï,p=Ünï", ".,p=.", "a\"b,p=a%22b", "a\tb\u001f,p=a%09b%1F"})
   void namesAreEscaped(String value, String folder) {
     assertEquals(folder, PartitionText.folder(Map.of("p", value)));
     assertEquals("", PartitionText.refusal("p", value));
@@ -30,6 +31,7 @@ final class PartitionTextTest {
   void theCharacterNulIsRefused() {
     assertEquals("partition column p holds a text with the character NUL, which no folder's name can hold; allowed: any other. "
         + "Replace it, e.g. by nothing: replace(p, char(0), '')", PartitionText.refusal("p", "a\0b"));
+    assertNotEquals("", PartitionText.refusal("p", "\0b"));
   }
 
   @ParameterizedTest
