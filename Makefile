@@ -15,7 +15,7 @@ setup: environment  ## the virtual environment from locks/, the coloc:// file sy
 	@scripts/nginx
 
 environment:
-	@scripts/setup
+	@scripts/setup >&2  # `make -s cluster-env` prints commands for a shell
 
 images sbom release test-clusters test-e2e demo chaos bench-join: environment
 

@@ -42,6 +42,9 @@ MISTAKES = (
     _mistake(r'User "system:serviceaccount:[^"]+" cannot ',
              "this account lacks the rights of a Spark driver: `colocation init -n {namespace} --service-account NAME` "
              "gives them, or name another account by --service-account"),
+    _mistake("this account may not see or change it",
+             "to let Spark's account change definitions: kubectl create rolebinding spark-edits -n {namespace} "
+             "--clusterrole=colocation-edit --serviceaccount={namespace}:spark"),
     _mistake(r"\[PATH_NOT_FOUND\].* file:",
              "this is a path of the driver's own pod: name the store, as in s3a://lake/orders, or mount the files into "
              "driver and executors: docs/how-to/load-tables.md#volumes-sizes-and-settings-of-the-pods"),
@@ -65,6 +68,9 @@ MISTAKES = (
     _mistake(r"\((StartError|ContainerCannotRun)\)",
              "the image has no program that starts Spark's pods: build it from colocation-spark, or from an image of "
              "Spark: docs/how-to/own-images.md"),
+    _mistake(r"'JavaPackage' object is not callable",
+             "if the call is one of colocation, the image's jar and Python package are of different releases: take "
+             "both from one wheel, and leave spark.jars out: docs/how-to/own-images.md"),
     _mistake(r"ClassNotFoundException: dev\.colocation\.",
              "the image has no jar of colocation: build it from colocation-spark, or add the wheel to it: "
              "docs/how-to/own-images.md"),

@@ -52,6 +52,7 @@ def _kind(pattern: str, advice: str, *, is_lasting: bool = True, is_queued: bool
 KINDS = (
     _kind(r'secret "(?P<name>[^"]+)" not found',
           "create it (kubectl create secret generic {name} -n {namespace} --from-env-file=FILE), or name another one"),
+    _kind(r'configmap "spark-(exec|drv)-[^"]+" not found', "Spark makes it a moment after the pod", is_lasting=False),
     _kind(r'configmap "(?P<name>[^"]+)" not found', "create it in {namespace}, or leave it out of the manifest"),
     _kind(r"couldn't find key \S+ in (Secret|ConfigMap)", "add the key, or leave it out of the manifest"),
     _kind(r"persistentvolumeclaims? \"(?P<name>[^\"]+)\" not found",

@@ -93,6 +93,12 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
                      id="an image without Spark"),
         pytest.param("load.py: error: unrecognized arguments: --new", "none of this command's release",
                      id="an image of another release"),
+        pytest.param("AnalysisException: ColocatedTable shop/orders: this account may not see or change it; check the "
+                     "name, or ask for ClusterRole colocation-user in that namespace, for changes colocation-edit",
+                     "kubectl create rolebinding spark-edits -n shop --clusterrole=colocation-edit",
+                     id="an account that may not change definitions"),
+        pytest.param("TypeError: 'JavaPackage' object is not callable",
+                     "the image's jar and Python package are of different releases", id="a jar of another release"),
         pytest.param("ClassNotFoundException: dev.colocation.spark.ColocationPlugin",
                      "the image has no jar of colocation", id="an image of Spark's"),
     ],

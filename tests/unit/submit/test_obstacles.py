@@ -40,6 +40,8 @@ RUNS = pod("driver", "Running")
                      id="no Secret"),
         pytest.param(waiting("CreateContainerConfigError", 'configmap "site" not found'), "", True,
                      'configmap "site" not found', "create it in shop", id="no ConfigMap"),
+        pytest.param({}, 'FailedMount: configmap "spark-exec-231b-conf-map" not found', False, "FailedMount",
+                     "Spark makes it", id="Spark's own ConfigMap"),
         pytest.param(waiting("CreateContainerConfigError", "couldn't find key password in Secret shop/lake"), "", True,
                      "couldn't find key", "add the key", id="no key"),
         pytest.param(waiting("ErrImagePull", "not found"), "", True, "ErrImagePull: not found", "--image", id="image"),

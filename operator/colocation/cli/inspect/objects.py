@@ -27,6 +27,7 @@ from ..terminal.output import Format, columns, counted, size, write
 from .moves import render_moves
 
 ASKED_CONFIG_MAPS = 3
+MAX_NAMES = 3
 UNKNOWN = "unknown"
 
 Json = dict[str, Any]
@@ -41,7 +42,8 @@ Status = TypeVar("Status", ColocationGroupStatus, ColocatedTableStatus)
 def groups(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
     """List groups, whether they are stable, and why not.
 
-    If the operator gives no sign of life, STABLE is unknown and REASON is OperatorSilent.
+    If the operator gives no sign of life, STABLE is unknown and REASON is OperatorSilent. Below the list is what
+    waits for somebody: groups that are stalled, and moves that await approval.
     """
     cluster = target.open()
     show_once_or_watch(lambda: _groups_view(cluster, everywhere), watch, output)
@@ -55,6 +57,7 @@ def _groups_view(cluster: Cluster, everywhere: bool) -> View:
     header = ["NAME", "BUCKETS", "REPLICAS", "DISTCOLS", "TABLES", "STABLE", "REASON", "NODES", "CLONES"]
     matters = [] if freshness.is_current else [freshness.explanation]
     matters += [f"{_called(item, everywhere)}: {error}" for item in found if (error := _group_status(item)[1])]
+    matters += _stalled_matters(found, everywhere)
     matters += [f"{_called(item, everywhere)}: {said}" for item in found if (said := _awaiting(item))]
     rows = [_group_row(item, freshness) for item in found]
     return View(found, _listing(found, header, rows, everywhere), tuple(matters))
@@ -85,6 +88,21 @@ def _listing(items: Sequence[Json], header: Sequence[str], rows: Sequence[Sequen
 def _called(item: Json, everywhere: bool) -> str:
     metadata = item["metadata"]
     return f"{metadata['namespace']}/{metadata['name']}" if everywhere else str(metadata["name"])
+
+
+def _stalled_matters(found: Sequence[Json], everywhere: bool) -> list[str]:
+    """A line for each cause that keeps groups from what they should be, with the groups: many may have the same one."""
+    groups: dict[str, list[str]] = {}
+    for item in found:
+        for one in _group_status(item)[0].conditions:
+            if one.type == ConditionType.STALLED and one.status == "True":
+                groups.setdefault(f"{one.reason}: {one.message}", []).append(_called(item, everywhere))
+    return [f"{_names(names)}: stalled: {said}" for said, names in groups.items()]
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - MAX_NAMES
+    return ", ".join([*names[:MAX_NAMES], *([f"and {counted(more, 'more group')}"] if more > 0 else [])])
 
 
 def _awaiting(item: Json) -> str:

@@ -25,6 +25,23 @@ def test_groups_as_columns(run: Run, cluster: FakeCluster) -> None:
     assert line.split() == ["sales", "2", "2", "bigint", "1", "true", "AllReplicasComplete", "2", "-"]
 
 
+def test_stalled_groups_are_named_below_the_list(run: Run, cluster: FakeCluster) -> None:
+    """Each cause once, with the first of the groups that have it."""
+
+    def stalled(name: str, reason: str) -> dict[str, Any]:
+        one = {"type": "Stalled", "status": "True", "reason": reason, "message": "add nodes",
+               "lastTransitionTime": "2026-11-29T00:00:00Z"}  # fmt: skip
+        return group_object(name, conditions=[one])
+
+    causes = ["InsufficientNodes", "KindsOutdated"] + 4 * ["InsufficientNodes"]
+    cluster.groups()[:] = [stalled(f"g{number}", cause) for number, cause in enumerate(causes)]
+    cluster.groups().append(group_object("well"))
+    assert run("groups").stdout.splitlines()[-3:] == [
+        "", "g0, g2, g3, and 2 more groups: stalled: InsufficientNodes: add nodes",
+        "g1: stalled: KindsOutdated: add nodes",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("output", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
 @pytest.mark.parametrize("command", ["groups", "tables"])
 def test_lists_for_programs_are_the_objects(
