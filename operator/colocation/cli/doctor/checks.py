@@ -146,6 +146,8 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
     if not any(pod.ready for pod in pods):
         troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "it has no pod"
         first = where if pods else f"install the chart: {INSTALL}"
+        if facts.agents and not pods:
+            first = f"it may be scaled to 0: kubectl get deployments -n {facts.operator_namespace}; or {first}"
         advice = f"{first}; if it runs in another namespace: --operator-namespace"
         if any(pod.trouble.startswith(IMAGE_TROUBLES) for pod in pods):
             advice = IMAGE

@@ -89,6 +89,9 @@ class Collector:
         return _tried(what, problems, lambda: fetch_snapshot(connection, namespace))
 
 
+NO_RIGHT = "you have no right to read them; colocation doctor lists the roles"
+
+
 def _tried(what: str, problems: list[str], ask: Callable[[], Answer]) -> Answer | None:
     try:
         return ask()
@@ -99,6 +102,5 @@ def _tried(what: str, problems: list[str], ask: Callable[[], Answer]) -> Answer 
 
 def _cause(error: Any) -> str:
     if isinstance(error, ApiException):
-        forbidden = error.status == HTTP_FORBIDDEN
-        return "you have no right to read them" if forbidden else f"{error.status} {error.reason}"
+        return NO_RIGHT if error.status == HTTP_FORBIDDEN else f"{error.status} {error.reason}"
     return str(error)

@@ -73,6 +73,7 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
         pytest.param({"missing_namespaces": ("nope",)}, "rights", "error", "there is no namespace nope",
                      "colocation init -n nope", id="no namespace"),
         pytest.param({"operators": ()}, "operator", "error", "it has no pod",
+                     "it may be scaled to 0: kubectl get deployments -n colocation-system; or install the chart: "
                      "docs/how-to/install.md#install; if it runs in another namespace: --operator-namespace",
                      id="no operator"),
         pytest.param({"operators": (pod("operator-1", ready=False, trouble="ImagePullBackOff"),)}, "operator", "error",
@@ -136,6 +137,7 @@ def test_each_finding_shows_what_to_do(
 def test_an_uninstalled_chart_is_to_be_installed() -> None:
     """Not to be configured: the kinds and the groups stay without it."""
     found = [one for one in diagnose(facts(operators=(), agents=())) if one.level != "ok"]
+    assert not any("scaled to 0" in one.advice for one in found)
     assert [(one.check, "install.md#install" in one.advice) for one in found] == [("operator", True), ("agents", True)]
 
 

@@ -17,6 +17,7 @@ from colocation.cli.ui.content import group_page, overview
 from tests.contract.cases import cases
 from tests.unit.cli.conftest import KUBECONFIG, group_object, table_object
 
+NO_RIGHT = "you have no right to read them; colocation doctor lists the roles"
 EVENT = {
     "metadata": {"name": "one", "namespace": "shop"},
     "involvedObject": {"kind": "ColocationGroup", "namespace": "shop", "name": "sales"},
@@ -99,8 +100,8 @@ def test_who_may_not_ask_the_operator_sees_groups_tables_and_events(asking: Coll
     assert ([one["name"] for one in seen["groups"]], [one["name"] for one in seen["tables"]]) == (["sales"], ["orders"])
     assert [one["message"] for one in seen["events"]] == ["all complete"]
     assert seen["problems"] == [
-        "nodes, copies, plans and details of replicas cannot be shown: you have no right to read them",
-        "queries cannot be shown: you have no right to read them",
+        f"nodes, copies, plans and details of replicas cannot be shown: {NO_RIGHT}",
+        f"queries cannot be shown: {NO_RIGHT}",
     ]
     page = group_page(found, ("shop", "sales"))
     assert page is not None
@@ -116,7 +117,7 @@ def test_many_questions_of_the_page_are_one_round(asking: Collector, api: ApiSer
 def test_without_the_groups_there_is_nothing_to_show(asking: Collector, api: ApiServer) -> None:
     """The page shows why."""
     del api.lists["colocationgroups"]
-    with pytest.raises(CommandFailed, match="the API server does not list the groups: you have no right to read them"):
+    with pytest.raises(CommandFailed, match=f"the API server does not list the groups: {NO_RIGHT}"):
         asking.findings()
 
 
