@@ -62,6 +62,7 @@ def value(session: SparkSession, statement: str) -> object:
 def test_names(session: SparkSession) -> None:
     """Namespaces and tables are called as in the cluster; there is nothing of them in the session catalog."""
     assert f"`{NAMESPACE}`" in [row[0] for row in session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()]
+    assert session.sql(f"SHOW NAMESPACES IN {SHOP}").collect() == []
     shown = session.sql(f"SHOW TABLES IN {SHOP}").collect()
     assert {"line-items", "lines", "orders"} <= {row["tableName"] for row in shown}
     session.sql(f"USE {SHOP}")
@@ -226,6 +227,18 @@ def test_sessions_do_not_change_each_other(session: SparkSession, application: S
     assert [join["colocate"] for join in explain_json(JOIN, session)["joins"]] == [False]
     assert value(other, JOIN) == value(session, JOIN) == 120
     assert dict(other.conf.getAll) == before
+
+
+def test_a_table_that_is_being_brought_back(session: SparkSession, tables: ClusterTables) -> None:
+    """Its rows are not there yet, so it does not read as an empty table."""
+    tables.add_table("back", session.sql(keys(0, 0)), ["k"])
+    tables.annotate("ct", "back", **{"colocation.dev/recovers": "00000000"})
+    tables.change("ct", "back", accepted=False)
+    with pytest.raises(AnalysisException, match="is being brought back from the recycle bin"):
+        session.table(f"{SHOP}.back")
+    tables.change("ct", "back", accepted=True)
+    assert value(session, f"SELECT count(*) FROM {SHOP}.back") == 0
+    tables.delete("ct", "back")
 
 
 def test_a_spoilt_status_is_reported(session: SparkSession, tables: ClusterTables) -> None:

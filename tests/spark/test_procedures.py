@@ -194,9 +194,10 @@ def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> Non
     """Some columns of a partition are enough, NULL is one; what is not there is no error, and changes nothing."""
     table = make_table(session, f"{IN}.parts", "k BIGINT, p INT, q STRING", "PARTITIONED BY (p, q)")
     rows = session.range(40).selectExpr("id AS k", "CAST(IF(id % 4 = 0, NULL, id % 4) AS INT) AS p", "'x' AS q")
-    rows.writeTo(table).append()
     named = f"table => '{NAMESPACE}.parts'"
     chosen = "array(map('p', CAST(NULL AS STRING)), map('p', '3', 'q', 'x'))"
+    assert call(session, "drop_partitions", named, f"partitions => {chosen}")["snapshot_id"] == 0
+    rows.writeTo(table).append()
     done = call(session, "drop_partitions", named, f"partitions => {chosen}")
     assert (done["partitions"], done["rows"], done["snapshot_id"]) == (2, 20, 2)
     assert sorted_rows(session.table(table)) == sorted_rows(rows.where("p IN (1, 2)"))

@@ -197,6 +197,9 @@ def test_a_row_that_matches_twice(session: SparkSession) -> None:
         with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
             session.sql(f"MERGE INTO {table} t USING {source} s ON t.v = s.v WHEN MATCHED THEN UPDATE SET v = 9")
     assert pairs(session, table) == [(1, value) for value in range(8)]
+    using = f"MERGE INTO {table} t USING (SELECT 3 AS v FROM range(2)) s ON t.v = s.v"
+    session.sql(f"{using} WHEN NOT MATCHED BY SOURCE AND t.v > 4 THEN DELETE")
+    assert pairs(session, table) == [(1, value) for value in range(5)], "whether it matches counts, not how often"
 
 
 def test_a_condition_of_the_sources_partition(session: SparkSession) -> None:

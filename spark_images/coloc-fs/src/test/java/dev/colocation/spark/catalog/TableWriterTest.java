@@ -244,6 +244,13 @@ final class TableWriterTest {
   }
 
   @Test
+  void aTableThatWasDroppedMeanwhileIsNotChanged() {
+    uid = "";
+    Exception error = assertThrows(ColocationException.class, () -> setReplicas("7"));
+    assertEquals("ColocatedTable shop/orders was dropped by someone else", error.getMessage());
+  }
+
+  @Test
   void endlessConflictsFail() {
     writesOfOthers = Integer.MAX_VALUE;
     long started = System.nanoTime();

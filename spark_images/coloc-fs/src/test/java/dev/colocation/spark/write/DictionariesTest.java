@@ -10,6 +10,7 @@ import org.apache.parquet.column.Encoding;
 import org.apache.parquet.column.EncodingStats;
 import org.apache.parquet.hadoop.metadata.ColumnPath;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.BinaryType$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.LongType$;
@@ -89,6 +90,16 @@ class DictionariesTest {
       first.add(row);
     }
     assertEquals(List.of(7L, 8L), first.rows().stream().map(kept -> kept.getLong(0)).toList());
+  }
+
+  /** Rows may be wide: what is kept is bounded in bytes, too. */
+  @Test
+  void fewWideRowsAreKept() {
+    FirstRows first = new FirstRows();
+    UnsafeRow row = new UnsafeRow(1);
+    row.pointTo(new byte[128 << 10], 128 << 10);
+    assertEquals(List.of(true, false), List.of(first.add(row), first.add(row)));
+    assertEquals(256 << 10, first.bytes());
   }
 
   private static boolean isDistinct(int rows, LongFunction<Object> value) {

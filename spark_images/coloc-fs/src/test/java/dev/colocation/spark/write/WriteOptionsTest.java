@@ -41,6 +41,13 @@ class WriteOptionsTest {
   }
 
   @ParameterizedTest
+  @CsvSource({"target-file-size=1, 1", "target-file-size=2m, 2097152", "compression=zstd, 268435456"})
+  void sizesOfFiles(String given, long bytes) {
+    WriteOptions options = WriteOptions.of(options(given), Map.of());
+    assertEquals(List.of(bytes, 2 * bytes), List.of(options.targetFileSize(), options.shuffledSize()));
+  }
+
+  @ParameterizedTest
   @ValueSource(strings = {"0", "-1", "0m", "many", ""})
   void sizesOfFilesArePositive(String size) {
     String given = "target-file-size=" + size;
