@@ -45,17 +45,21 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> Iterator[FakeCa
     with_nulls = application.sql(LINES.format(0, ROWS)).selectExpr("nullif(k, 5) AS k", "line", "n", "word")
     add_table(catalog, "holes", with_nulls, ["k"])
     add_table(catalog, "daily", application.sql(ORDERS), ["k"], ("day",))
-    for place, (key, of_rows) in enumerate(KEYS.items()):
-        catalog.add_group(
-            ColocationGroupSpec(bucket_key=(key,), buckets=BUCKETS, replicas=2),
-            ColocationGroupStatus(stable=True, reason="AllReplicasComplete", backends_per_bucket_seq=MAP),
-            name=f"by{place}",
-        )
-        rows = application.sql(f"SELECT {of_rows} AS k, id DIV 1500 AS day, id AS n FROM range({ROWS // 3})")
-        add_table(catalog, f"few{place}", rows, ["k"], group=f"by{place}")
-        add_table(catalog, f"many{place}", rows.unionAll(rows).selectExpr("k", "n"), ["k"], group=f"by{place}")
     yield catalog
     application.conf.unset(FILE_SIZE)
+
+
+def add_tables_of(place: int, catalog: FakeCatalog, application: SparkSession) -> None:
+    """``few`` and ``many`` with keys of a type, in a group of their own."""
+    key, of_rows = list(KEYS.items())[place]
+    catalog.add_group(
+        ColocationGroupSpec(bucket_key=(key,), buckets=BUCKETS, replicas=2),
+        ColocationGroupStatus(stable=True, reason="AllReplicasComplete", backends_per_bucket_seq=MAP),
+        name=f"by{place}",
+    )
+    rows = application.sql(f"SELECT {of_rows} AS k, id DIV 1500 AS day, id AS n FROM range({ROWS // 3})")
+    add_table(catalog, f"few{place}", rows, ["k"], group=f"by{place}")
+    add_table(catalog, f"many{place}", rows.unionAll(rows).selectExpr("k", "n"), ["k"], group=f"by{place}")
 
 
 @pytest.fixture(
@@ -140,8 +144,10 @@ def test_rows_below_the_first_key(session: SparkSession, statement: str, skips: 
 
 
 @pytest.mark.parametrize("place", range(len(KEYS)), ids=list(KEYS))
-def test_keys(session: SparkSession, place: int) -> None:
+def test_keys(session: SparkSession, place: int, tables: FakeCatalog, application: SparkSession) -> None:
     """Of each type that manifests have bounds of and whose values Parquet's filters know."""
+    if f"few{place}" not in tables.tables:
+        add_tables_of(place, tables, application)
     statement = f"SELECT o.k, l.n FROM few{place} o JOIN many{place} l ON o.k = l.k WHERE o.day >= 18"
     plan, read = compared(session, statement)
     assert plan.count(SKIPS) == 1
@@ -171,7 +177,7 @@ def test_rows_one_by_one(session: SparkSession) -> None:
     assert read < ROWS, plan
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(3, 60))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 60))])
 def test_random_queries(session: SparkSession, seed: int) -> None:
     """Of joins, group-bys, windows and filters in any order: the answer of Spark's own plan."""
     random_of = random.Random(seed)
