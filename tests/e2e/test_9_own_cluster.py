@@ -91,6 +91,30 @@ def _tools(folder: Path) -> Path:
     return tools
 
 
+@pytest.mark.timeout(2400)
+def test_the_quickstart_on_a_kind_cluster(reader: Reader, tmp_path: Path) -> None:
+    """``make quickstart`` with kind's context, twice: no registry, images are imported into the nodes.
+
+    The join is Spark's, by the user's rights in the namespace, and has no shuffle under it. It comes before the tests
+    with a registry: of an image that it has pulled, a kubelet asks the registry again under any other name.
+    """
+    kubeconfig = tmp_path / "mine"
+    shutil.copy(paths.KUBECONFIG, kubeconfig)
+    use = f"export KUBECONFIG={kubeconfig}; unset REGISTRY"
+    quickstart, removal = readme.quickstart()
+    try:
+        reader.run(f"{use}; kubectl config rename-context $(kubectl config current-context) kind-colocation")
+        for _ in range(2):
+            said = reader.run(f"{use}; {quickstart}")
+            joined = said[said.index("JOIN lineitem") :]
+            assert "colocate: true" in joined and re.search(r"^1995-01-01 +[\d.]+$", joined, re.MULTILINE), said
+        reader.run(f"{use}; {removal}")
+        assert leftovers.unexpected() == []
+    except BaseException as error:
+        error.add_note(kept_logs.keep("quickstart"))
+        raise
+
+
 def test_the_readme_leads_to_a_colocated_join(reader: Reader, tmp_path: Path) -> None:
     """Every command succeeds as it stands; the lake's rows are joined without a shuffle, and the answer is DuckDB's.
 
@@ -125,29 +149,6 @@ def test_the_demo_runs_on_it(reader: Reader, tmp_path: Path) -> None:
         assert leftovers.unexpected(frozenset()) == []
     except BaseException as error:
         error.add_note(kept_logs.keep("demo_on_own_cluster"))
-        raise
-
-
-@pytest.mark.timeout(2400)
-def test_the_quickstart_on_a_kind_cluster(reader: Reader, tmp_path: Path) -> None:
-    """``make quickstart`` with kind's context, twice: no registry, images are imported into the nodes.
-
-    The join is Spark's, by the user's rights in the namespace, and has no shuffle under it.
-    """
-    kubeconfig = tmp_path / "mine"
-    shutil.copy(paths.KUBECONFIG, kubeconfig)
-    use = f"export KUBECONFIG={kubeconfig}; unset REGISTRY"
-    quickstart, removal = readme.quickstart()
-    try:
-        reader.run(f"{use}; kubectl config rename-context $(kubectl config current-context) kind-colocation")
-        for _ in range(2):
-            said = reader.run(f"{use}; {quickstart}")
-            joined = said[said.index("JOIN lineitem") :]
-            assert "colocate: true" in joined and re.search(r"^1995-01-01 +[\d.]+$", joined, re.MULTILINE), said
-        reader.run(f"{use}; {removal}")
-        assert leftovers.unexpected() == []
-    except BaseException as error:
-        error.add_note(kept_logs.keep("quickstart"))
         raise
 
 

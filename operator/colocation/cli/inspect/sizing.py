@@ -182,7 +182,7 @@ class Bytes(click.ParamType):
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--from", "path", default=None, metavar="PATH", help="Parquet files on this machine, instead of TABLE.")
 @click.option("--size", "bytes_", type=Bytes(), default=None,
-              help="Size of the table as Parquet, instead of TABLE: 500Gi, 1.5T.")  # fmt: skip
+              help="Size of the table as Parquet, instead of TABLE: 500Gi, 1.5T (powers of 1024).")  # fmt: skip
 @click.option("--cores", type=COUNT, default=None,
               help="Executor cores that one query uses; default: the cores of the nodes.")  # fmt: skip
 @click.option("--nodes", type=COUNT, default=None,

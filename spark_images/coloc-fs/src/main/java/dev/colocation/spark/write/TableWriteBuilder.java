@@ -143,7 +143,8 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
       if (now != planned) {
         throw new WriteException.LoadConflict("table " + target.name() + " had " + planned
             + " buckets when the statement was analyzed, now it has " + now
-            + ". Nothing was changed; start it again, and a stream with its checkpoint");
+            + ". Nothing was changed; start it again, and a stream with its checkpoint. If that does not help, the"
+            + " cluster's CRDs may be older and not keep the number: see colocation doctor");
       }
     }
 
