@@ -118,6 +118,16 @@ def test_net_changes(session: SparkSession, table: str) -> None:
     assert shown(feed(session, table, 2, **net)) == []
 
 
+def test_net_changes_of_a_key_are_pairs(session: SparkSession, table: str) -> None:
+    """Over several commits; a row whose key changed came under one key and went under another."""
+    session.sql(f"INSERT INTO {table} VALUES (1, 'a', 0), (2, 'b', 0)")
+    for change in ("v = 'A' WHERE k = 1", "v = 'x' WHERE k = 1", "k = 7 WHERE k = 2"):
+        session.sql(f"UPDATE {table} SET {change}")
+    assert shown(feed(session, table, 2, deduplicationMode="netChanges")) == [
+        (2, "update_preimage", 1, "a"), (3, "update_postimage", 1, "x"), (4, "delete", 2, "b"), (4, "insert", 7, "b")
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_changes_lead_from_each_snapshot_to_the_next(session: SparkSession, table: str, seed: int) -> None:
     """A random story of appends, overwrites, updates, deletions, compactions and roll-backs."""
