@@ -271,6 +271,17 @@ def test_a_first_map_of_buckets_with_files_starts_what_has_room() -> None:
     ]
 
 
+def test_a_first_map_starts_no_more_than_fits_together() -> None:
+    """The disk has room for either bucket, not for both."""
+    small = {"capacity_bytes": 100 * GIB, "free_bytes": 11 * GIB + GIB // 2}
+    group = planned([*nodes_of(1), *nodes_of(2, **small)], buckets=2, replicas=2, bucket_map=None,
+                    bucket_bytes=(GIB, GIB), held={"node-1": {0: "complete", 1: "complete"}})  # fmt: skip
+    assert (len(group.moves), len(group.start_now)) == (2, 1)
+    assert [one.message for one in group.blocked] == [
+        f"node node-2 is {GIB // 2} bytes short of the {GIB} of bucket 1"
+    ]
+
+
 @pytest.mark.parametrize(
     ("limits", "spec", "switch"),
     [

@@ -93,6 +93,18 @@ def test_a_file_that_one_live_manifest_confirms_stays(root: DataRoot, inventory:
     assert (inventory.table(TABLE.path).check(PATH), aside(root)) == (False, frozenset())
 
 
+def test_only_changed_content_is_announced_as_damage(root: DataRoot, inventory: Inventory) -> None:
+    """A file that was touched, or that is read again, is what it was."""
+    announced: list[tuple[object, str]] = []
+    root.damage_listeners.append(lambda table, path: announced.append((table, path)))
+    os.utime(on_disk(root, TABLE.path, PATH))
+    assert not inventory.table(TABLE.path).check(PATH)
+    assert announced == []
+    damage(on_disk(root, TABLE.path, PATH))
+    assert inventory.table(TABLE.path).check(PATH)
+    assert announced == [(TABLE.path, PATH)]
+
+
 def test_a_reported_file_is_read_from_the_disk(root: DataRoot, inventory: Inventory) -> None:
     """Damage that keeps size and times is found; a false report changes nothing."""
     table, path = inventory.table(TABLE.path), on_disk(root, TABLE.path, PATH)
