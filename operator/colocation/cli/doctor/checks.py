@@ -9,7 +9,7 @@ from ...model.base import Frozen
 from ...model.conditions import APPLY_KINDS, Reason
 from ...model.names import LEASE_DURATION_SECONDS
 from ...model.snapshot import Snapshot
-from ..inspect.nodes import EMPTY, remaining_on
+from ..inspect.nodes import EMPTY, remaining_on, stalled_groups
 from ..terminal.output import counted
 
 Level = Literal["ok", "note", "warning", "error"]
@@ -234,9 +234,10 @@ def check_drains(facts: Facts) -> Iterator[Verdict]:
     """No node is being drained; kubectl drain and upgrades wait until its replicas are elsewhere."""
     if facts.snapshot is None:
         return
+    stalled = stalled_groups(facts.snapshot)
     for node in facts.snapshot.nodes:
         if node.drain:
-            left = remaining_on(facts.snapshot, node.name)
+            left = remaining_on(facts.snapshot, node.name, stalled=stalled)
             replicas = f"{counted(left.replicas, 'replica')} left to move{left.obstacles}"
             message = f"node {node.name} is drained ({node.drain_message or 'why is not known'}): {replicas}"
             yield "note", message, f"{DRAINS if left.replicas else EMPTY}; {KEEP.format(node=node.name)}"

@@ -83,6 +83,7 @@ MAX_FILE_BYTES = 2 * 2**20
 MAX_TOTAL_BYTES = 64 * 2**20
 LOG_LINES = 5000
 NOT_COLLECTED = "not collected:"
+TOO_MUCH = f"{NOT_COLLECTED} too much\n".encode()
 WHO_MAY = "who has the ClusterRole colocation-admin and the Role colocation-snapshot may see all of them"
 SUMMARY = "README.txt"
 INTRODUCTION = """\
@@ -137,9 +138,7 @@ def collect(found: Iterator[Source]) -> dict[str, bytes]:
             text = f"{NOT_COLLECTED} {api_message(error)}\n"
         except CommandFailed as error:
             text = f"{NOT_COLLECTED} {error.message}\n"
-        content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left):]
-        if not left:
-            content = f"{NOT_COLLECTED} too much\n".encode()
+        content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left):] if left else TOO_MUCH
         files[source.name] = content
         left = max(0, left - len(content))
     listing = "".join(f"{name}: {counted(len(content), 'byte')}\n" for name, content in files.items())

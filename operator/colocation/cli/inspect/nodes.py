@@ -8,7 +8,7 @@ node may keep its replicas; ``nodes`` and ``drain --wait`` name these groups.
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +28,12 @@ from ..errors import HTTP_FORBIDDEN, CommandFailed, WrongUsage, api_message, may
 from ..port_forward import fetch_snapshot
 from ..terminal.live import Say, View, bar, moving_line, show_once_or_watch, watch_option
 from ..terminal.options import complete_node, context_option, operator_namespace_option, output_option, timeout_option
-from ..terminal.output import Format, columns, counted, size, write
+from ..terminal.output import Format, columns, counted, first_few, size, write
 
 Json = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace and name of a group."""
+NO_STALLS: Mapping[Key, str] = {}
 MAX_LISTED_GROUPS = 3
 EMPTY = (
     f"a kubectl drain goes on {READERS_LEARN_SECONDS:.0f} s after the last replica went, when running executors know "
@@ -109,13 +112,11 @@ def _why(metadata: Json, status: ColocationGroupStatus) -> str:
 
 def describe_left_out(groups: Sequence[LeftOutGroup]) -> str:
     """The first few for people, each with its reason; empty when there are none."""
-    return _first_few([group.describe() for group in groups])
+    return _first_groups([group.describe() for group in groups])
 
 
-def _first_few(parts: Sequence[str]) -> str:
-    """What is written of each of some groups, for people."""
-    more = len(parts) - MAX_LISTED_GROUPS
-    return "; ".join([*parts[:MAX_LISTED_GROUPS], *([f"and {more} more groups like these"] if more > 0 else [])])
+def _first_groups(parts: Sequence[str]) -> str:
+    return "; ".join(first_few(parts, MAX_LISTED_GROUPS, lambda more: f"{more} more groups like these"))
 
 
 INTERVAL_SECONDS = 2.0
@@ -159,35 +160,46 @@ class Remaining:
         """What holds up the drain, after a semicolon; empty when nothing does."""
         unseen = [] if self.is_seen else ["the operator has not seen the drain yet"]
         held_up = [describe_left_out(self.held_up)] if self.held_up else []
-        stalled = [_first_few(self.stalled)] if self.stalled else []
+        stalled = [_first_groups(self.stalled)] if self.stalled else []
         return "".join(f"; {one}" for one in (*unseen, *stalled, *held_up))
 
 
-def remaining_on(snapshot: Snapshot, node: str, left_out: Sequence[LeftOutGroup] = ()) -> Remaining:
-    """The node's replicas in all groups' maps. ``left_out``: the groups that are not in the snapshot."""
+def remaining_on(
+    snapshot: Snapshot, node: str, left_out: Sequence[LeftOutGroup] = (), stalled: Mapping[Key, str] = NO_STALLS
+) -> Remaining:
+    """The node's replicas in all groups' maps.
+
+    Args:
+        left_out: the groups that are not in the snapshot.
+        stalled: of ``stalled_groups``, which plans: once for all nodes of a snapshot.
+    """
     replicas = unsent = 0
+    here: list[Key] = []
     for group in snapshot.groups:
-        for bucket, nodes in enumerate(group.map or ()):
-            if node in nodes:
-                replicas += 1
-                unsent += group.bytes_of(bucket)
+        buckets = [bucket for bucket, nodes in enumerate(group.map or ()) if node in nodes]
+        replicas += len(buckets)
+        unsent += sum(map(group.bytes_of, buckets))
+        here += [(group.namespace, group.name)] if buckets else []
     replicas += sum(node in nodes for group in left_out for nodes in group.map or ())
     copied = sum(clone.bytes_done for clone in snapshot.clones if clone.source == node)
     held_up = tuple(group for group in left_out if group.may_be_on(node))
     is_seen = all(one.drain for one in snapshot.nodes if one.name == node)
-    return Remaining(replicas, max(0, unsent - copied), held_up, is_seen, _stalled_on(snapshot, node))
-
-
-def _stalled_on(snapshot: Snapshot, node: str) -> tuple[str, ...]:
-    """Why groups keep replicas on a drained node, in the operator's words."""
-    if not any(one.drain for one in snapshot.nodes if one.name == node):
-        return ()
-    here = {(one.namespace, one.name) for one in snapshot.groups if any(node in nodes for nodes in one.map or ())}
-    return tuple(
-        f"group {group.namespace}/{group.name} cannot leave it: {group.stalled.reason}: {group.stalled.message}"
-        for group in plan(snapshot).groups
-        if group.stalled and (group.namespace, group.name) in here
+    is_drained = any(one.drain for one in snapshot.nodes if one.name == node)
+    reasons = tuple(
+        f"group {'/'.join(key)} cannot leave it: {stalled[key]}" for key in here if is_drained and key in stalled
     )
+    return Remaining(replicas, max(0, unsent - copied), held_up, is_seen, reasons)
+
+
+def stalled_groups(snapshot: Snapshot) -> dict[Key, str]:
+    """Why groups cannot become what they should be, in the operator's words; empty where no node is drained."""
+    if not any(node.drain for node in snapshot.nodes):
+        return {}
+    return {
+        (group.namespace, group.name): f"{group.stalled.reason}: {group.stalled.message}"
+        for group in plan(snapshot).groups
+        if group.stalled
+    }
 
 
 def wait_until_empty(
@@ -270,14 +282,15 @@ def _nodes_view(cluster: Cluster, operator_namespace: str) -> View:
         matters = tuple(group.describe() for group in left_out if group.map != ())
     except CommandFailed as error:
         left_out, matters = (), (error.message,)
-    drains = [why for node in snapshot.nodes if node.drain for why in _of_drain(snapshot, node.name, left_out)]
+    stalled = stalled_groups(snapshot)
+    left = {node.name: remaining_on(snapshot, node.name, left_out, stalled) for node in snapshot.nodes if node.drain}
+    drains = [why for name, remaining in left.items() for why in _of_drain(name, remaining)]
     rows = [node.to_json_dict() for node in snapshot.nodes]
     return View(rows, render_nodes(snapshot, left_out), (*drains, *matters))
 
 
-def _of_drain(snapshot: Snapshot, node: str, left_out: Sequence[LeftOutGroup]) -> list[str]:
+def _of_drain(node: str, left: Remaining) -> list[str]:
     """What keeps a drained node: groups, or the pause after the last replica."""
-    left = remaining_on(snapshot, node, left_out)
     return [f"node {node} is empty: {EMPTY}"] if left.is_nothing else [f"node {node}: {why}" for why in left.stalled]
 
 
@@ -330,7 +343,7 @@ def drain(
 
     def look() -> Remaining:
         snapshot = fetch_snapshot(cluster.connection, operator_namespace)
-        return remaining_on(snapshot, node, left_out_groups(cluster, snapshot))
+        return remaining_on(snapshot, node, left_out_groups(cluster, snapshot), stalled_groups(snapshot))
 
     wait_until_empty(look, node, timeout_seconds, CLOCK)
     write({"node": node, "drain": True, "empty": True}, f"node {node} no longer holds replicas", output)

@@ -23,7 +23,7 @@ from ..cluster import Cluster
 from ..errors import HTTP_FORBIDDEN
 from ..terminal.live import View, show_once_or_watch, warn, watch_option
 from ..terminal.options import Target, all_namespaces_option, cluster_options, complete_group, output_option
-from ..terminal.output import Format, columns, counted, size, write
+from ..terminal.output import Format, columns, counted, first_few, size, write
 from .moves import render_moves
 
 ASKED_CONFIG_MAPS = 3
@@ -97,12 +97,10 @@ def _stalled_matters(found: Sequence[Json], everywhere: bool) -> list[str]:
         for one in _group_status(item)[0].conditions:
             if one.type == ConditionType.STALLED and one.status == "True":
                 groups.setdefault(f"{one.reason}: {one.message}", []).append(_called(item, everywhere))
-    return [f"{_names(names)}: stalled: {said}" for said, names in groups.items()]
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMES
-    return ", ".join([*names[:MAX_NAMES], *([f"and {counted(more, 'more group')}"] if more > 0 else [])])
+    return [
+        f"{', '.join(first_few(names, MAX_NAMES, lambda more: counted(more, 'more group')))}: stalled: {said}"
+        for said, names in groups.items()
+    ]
 
 
 def _awaiting(item: Json) -> str:

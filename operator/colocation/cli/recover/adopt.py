@@ -19,7 +19,7 @@ from ..errors import HTTP_CONFLICT, CommandFailed, said_by
 from ..port_forward import OperatorUnreachable, fetch_folders
 from ..terminal.live import Say, moving_line
 from ..terminal.options import Seconds, Target, cluster_options, operator_namespace_option, output_option
-from ..terminal.output import Format, columns, counted, size, write
+from ..terminal.output import Format, columns, counted, first_few, size, write
 
 POLL_SECONDS = 2.0
 MAX_ELSEWHERE = 5
@@ -311,8 +311,7 @@ class Adoption:
             return f"{why}; {nothing}"
         table = f"table {self._table!r}" if self._table else "tables"
         where = f" of namespace {self._namespace!r}" if self._namespace else ""
-        more = len(self.elsewhere) - MAX_ELSEWHERE
-        names = ", ".join([*self.elsewhere[:MAX_ELSEWHERE], *([f"and {more} more"] if more > 0 else [])])
+        names = ", ".join(first_few(self.elsewhere, MAX_ELSEWHERE, lambda more: f"{more} more"))
         return f"{nothing} of {table}{where}; there are folders of {names}: choose -n, or -A"
 
     def _frozen(self) -> list[str]:

@@ -58,7 +58,8 @@ class RowChangeQueriesTest {
         DataTypes.TimestampType, DataTypes.BooleanType, DataTypes.BinaryType, DataTypes.createDecimalType(9, 2))) {
       assertEquals(true, RowChangeQueries.isComparedByBytes(type), type.sql());
     }
-    for (DataType type : List.of(DataTypes.FloatType, DataTypes.DoubleType, StringType$.MODULE$.apply("UTF8_LCASE"), new StructType().add("part", DataTypes.DoubleType))) {
+    for (DataType type : List.of(DataTypes.FloatType, DataTypes.DoubleType, StringType$.MODULE$.apply("UTF8_LCASE"),
+        new StructType().add("part", DataTypes.DoubleType))) {
       assertEquals(false, RowChangeQueries.isComparedByBytes(type), type.sql());
     }
   }
