@@ -212,11 +212,14 @@ def test_wrong_sequences_are_refused_in_the_seeds_words(api: AdminApi, rows: lis
         ("foreign", "GET", "/api/colocate", 401, "Unauthorized"),
         (None, "GET", "/api/nothing", 401, "Unauthorized"),
         ("outsider", "GET", "/api/colocate", 403, "Forbidden"),
-        ("outsider", "DELETE", "/api/colocate/group_stable?db_id=1&group_id=2", 403, "Forbidden"),
+        ("outsider", "DELETE", "/api/colocate/group_stable?db_id=00000001&group_id=2", 403, "Forbidden"),
         ("shop-admin", "GET", "/api/colocate", 403, "Forbidden"),
-        ("shop-admin", "DELETE", "/api/colocate/group_stable?db_id=1&group_id=2", 403, "Forbidden"),
-        ("admin", "DELETE", "/api/colocate/group_stable?db_id=1&group_id=2", 404, "NoSuchGroup"),
-        ("admin", "DELETE", "/api/colocate/group_stable?db_id=1", 400, "MissingParameter"),
+        ("shop-admin", "DELETE", "/api/colocate/group_stable?db_id=00000001&group_id=2", 403, "Forbidden"),
+        ("admin", "DELETE", "/api/colocate/group_stable?db_id=00000001&group_id=2", 404, "NoSuchGroup"),
+        ("admin", "DELETE", "/api/colocate/group_stable?db_id=00000001", 400, "MissingParameter"),
+        ("admin", "GET", "/api/colocate?db_id=00000001", 404, "NoSuchGroup"),
+        ("shop-admin", "GET", "/api/colocate?db_id=00000001", 403, "Forbidden"),
+        ("shop-admin", "GET", "/api/colocate?db_id=shop", 400, "InvalidParameter"),
         ("admin", "PUT", "/api/colocate/group_stable", 405, "MethodNotAllowed"),
         ("admin", "GET", "/api/nothing", 404, "NoSuchRequest"),
     ],
@@ -236,7 +239,7 @@ def test_admin_of_a_namespace_sees_and_changes_its_groups_only(api: AdminApi) ->
     assert (status, answer["colocate_meta"]["groupName2Id"]) == (200, {"sales": sales})
     assert api.ask("POST", api.path("group_stable"), "shop-admin")[0] == 200
     refused = api.ask("POST", api.path("group_stable", OTHER), "shop-admin")
-    assert refused == api.ask("POST", "/api/colocate/group_stable?db_id=1&group_id=2", "shop-admin")
+    assert refused == api.ask("POST", "/api/colocate/group_stable?db_id=00000001&group_id=2", "shop-admin")
     assert refused[0] == 403
 
 

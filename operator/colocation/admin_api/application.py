@@ -17,6 +17,7 @@ from .access import caller_of, require
 from .answers import answer, refused
 from .changes import GroupChanges
 from .errors import Refusal, refusal_of
+from .ids import check_ids
 from .last_pass import LastPass, Passes
 from .meta import colocate_meta
 from .openapi import document
@@ -103,6 +104,8 @@ class AdminApi:
         """All groups, for those who may see all; those of one database with ``db_id``."""
         last_pass = self._last_pass()
         db_id = request.query.get("db_id", "").strip()
+        if db_id:
+            check_ids(db_id)
         namespaces = {
             group.identity.namespace
             for group in last_pass.observation.groups
@@ -110,6 +113,9 @@ class AdminApi:
         }
         for namespace in sorted(namespaces) or [""]:
             await require(self._api, caller, "get", namespace)
+        if db_id and not namespaces:
+            message = f"no group has the db_id {db_id}; GET /api/colocate lists the groups that there are"
+            raise Refusal(404, "NoSuchGroup", message)
         meta = colocate_meta(last_pass, namespaces if db_id else None)
         return answer({"colocate_meta": meta, "status": "OK"})
 
@@ -145,6 +151,7 @@ class AdminApi:
         if missing:
             message = f"{' and '.join(missing)} missing: give both parts of the group's status.groupId, "
             raise Refusal(400, "MissingParameter", message + "<db_id>.<group_id>, as ?db_id=…&group_id=…")
+        check_ids(**given)
         group_id = f"{given['db_id']}.{given['group_id']}"
         group = self._last_pass().group_of_id(group_id)
         await require(self._api, caller, "update", *(group.key if group else ("", "")))

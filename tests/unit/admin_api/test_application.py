@@ -99,6 +99,31 @@ async def test_mark_is_taken_back_once(scene: Scene) -> None:
     assert scene.api.patches[1]["metadata"]["annotations"] == {ANNOTATION: None}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "wrong"),
+    [
+        ("GET", "colocate?db_id=shop", "db_id=shop is no id of a database: allowed: 8 hexadecimal digits"),
+        ("GET", "colocate?db_id=3f2a91bc.10008", "db_id=3f2a91bc.10008 is no id of a database: allowed: 8 hexadecimal digits"),
+        ("POST", "colocate/group_stable?db_id=3f2a91bc&group_id=sales", "group_id=sales is no id of a group: allowed: a number"),
+        ("DELETE", "colocate/group_stable?db_id=shop&group_id=10008", "db_id=shop is no id of a database: allowed: 8 hexadecimal digits"),
+    ],
+)  # fmt: skip
+async def test_names_are_no_ids(scene: Scene, method: str, path: str, wrong: str) -> None:
+    """Rather than of groups that there are none, the answer is of what was given, and where ids are."""
+    status, answer = await scene.ask(method, f"/api/{path}")
+    where = "status.groupId of a group is <db_id>.<group_id>: kubectl get colocationgroup GROUP -n NAMESPACE -o yaml"
+    assert (status, answer) == (400, {"status": "FAILED", "error": "InvalidParameter", "message": f"{wrong}; {where}"})
+    assert scene.api.patches == []
+
+
+async def test_a_database_without_groups_is_not_an_empty_one(scene: Scene) -> None:
+    """An id that was mistyped."""
+    status, answer = await scene.ask("GET", "/api/colocate?db_id=3f2a91bd")
+    assert (status, answer["error"]) == (404, "NoSuchGroup")
+    assert "GET /api/colocate lists" in answer["message"]
+    assert (await scene.ask("GET", "/api/colocate?db_id=3f2a91bc"))[0] == 200
+
+
 async def test_a_token_that_is_not_ascii_is_none(scene: Scene) -> None:
     """401, and the API server is not asked."""
     async with scene.client.get("/api/colocate", headers={"Authorization": "Bearer tokän"}) as answer:
