@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+REPEATABLE = ("drain", "undrain", "accept-disk", "init", "recover", "adopt", "approve")
+"""These change the cluster themselves; what they had changed when they are interrupted stays."""
+
 OF_NAMESPACES = ("-n", "--namespace", "-A", "--all-namespaces")
 
 
@@ -60,8 +63,14 @@ class Commands(click.Group):
             raise click.UsageError(f"{error.format_message()} {whole}.", error.ctx) from error
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except KeyboardInterrupt:
+            stays = "what it had changed stays; repeat the command for the rest"
+            outcome = stays if ctx.invoked_subcommand in REPEATABLE else "nothing was changed"
+            from .errors import CommandFailed  # here, since it knows the errors of libraries that take long to load
+
+            raise CommandFailed(f"interrupted; {outcome}") from None
         except Exception as error:
-            from .errors import failure_of  # here, since it knows the errors of libraries that take long to load
+            from .errors import failure_of
 
             if failure := failure_of(error):
                 raise failure from error

@@ -334,8 +334,12 @@ def drain(
     """
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout needs --wait: add --wait, or leave --timeout out")
-    cluster = Cluster(context, None)
-    cluster.set_drain(node, drain=True)
+    try:
+        cluster = Cluster(context, None)
+        cluster.set_drain(node, drain=True)
+    except KeyboardInterrupt:
+        advice = f"if the drain has begun, it goes on: colocation nodes; take it back: colocation undrain {node}"
+        raise CommandFailed(f"interrupted; {advice}") from None
     if not wait:
         text = f"node {node} is marked for drain; watch its replicas go: colocation nodes --watch"
         write({"node": node, "drain": True}, text, output)

@@ -187,9 +187,22 @@ def start(
     applications = _applications(cluster, prepared, options.direct)
     if announce:
         tell(str(prepared.decision))
-    name = create(applications, prepared.application, replace=options.replace, sleep=time.sleep)
+    name = _created(applications, prepared.application, options)
     is_not_awaited = prepared.kind.flavour in ("scheduled", "connect")
     return Started(prepared.decision, group.namespace, applications, name, is_not_awaited)
+
+
+def _created(applications: Applications, application: Mapping[str, Any], options: RunOptions) -> str:
+    """The name of the application, which is there from now on."""
+    try:
+        return create(applications, application, replace=options.replace, sleep=time.sleep)
+    except KeyboardInterrupt:
+        reference = applications.reference(application["metadata"].get("name") or "").rstrip()
+        namespace = application["metadata"]["namespace"]
+        raise CommandFailed(
+            f"interrupted; if the {applications.what} was created, it goes on: kubectl get {reference} -n {namespace}; "
+            f"end it: kubectl delete {reference} -n {namespace}"
+        ) from None
 
 
 def run(

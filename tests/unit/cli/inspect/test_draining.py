@@ -302,3 +302,18 @@ def test_many_left_out_groups_in_one_line() -> None:
     listed = nodes.describe_left_out(left_out_of(snapshot(0), groups))
     assert listed.count("lake/broken") == 3
     assert listed.endswith("; and 2 more groups like these")
+
+
+def test_a_drain_that_is_interrupted_before_its_answer_names_what_goes_on(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the API server has taken the request is not known."""
+
+    def interrupted(_node: str, *, drain: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nodes, "Cluster", lambda *_: cluster)
+    monkeypatch.setattr(cluster, "set_drain", interrupted)
+    done = run("drain", "node-1", "--wait")
+    goes_on = "if the drain has begun, it goes on: colocation nodes; take it back: colocation undrain node-1"
+    assert (done.exit_code, done.stderr) == (1, f"error: interrupted; {goes_on}\n")

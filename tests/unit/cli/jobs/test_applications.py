@@ -11,6 +11,7 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from colocation.cli.jobs import launch
+from colocation.cli.terminal import options
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from colocation.model.reader_rules import Freshness
 from colocation.submit.status import ApplicationStatus, obstacle
@@ -244,6 +245,45 @@ def test_an_interrupted_wait_leaves_the_application(
     assert "interrupted; SparkApplication report goes on" in done.stderr
     assert "kubectl delete sparkapplications.sparkoperator.k8s.io report -n shop" in done.stderr
     assert list(created.objects) == ["report"]
+
+
+def test_an_interrupted_creation_names_what_may_run(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the API server has taken the request is not known."""
+    created = kubeflow(state="RUNNING")
+
+    def interrupted(_application: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(created, "create", interrupted)
+    done = run("submit", "-f", "-", stdin=manifest())
+    reference = "sparkapplications.sparkoperator.k8s.io report -n shop"
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        1, f"error: interrupted; if the SparkApplication was created, it goes on: kubectl get {reference}; "
+           f"end it: kubectl delete {reference}",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["rebucket", "orders", "--buckets", "8"], "nothing was changed"),
+        (["groups"], "nothing was changed"),
+        (["approve", "sales"], "what it had changed stays; repeat the command for the rest"),
+    ],
+)
+def test_a_command_that_is_interrupted_at_once_states_what_stays(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], what: str
+) -> None:
+    """Not only `Aborted!`: nothing is created before the cluster has been read."""
+
+    def interrupted(_connection: object, *_rest: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(options, "Cluster", interrupted)
+    done = run(*arguments)
+    assert (done.exit_code, done.stderr) == (1, f"error: interrupted; {what}\n")
 
 
 def test_nothing_is_created_before_the_operator_knows_the_group(
