@@ -131,9 +131,10 @@ class Started:
     is_not_awaited: bool = False
 
     def watch_advice(self) -> str:
-        """The command that follows it."""
+        """The command that follows it, and the one that tells why it waits: the former shows no reason."""
         reference = self.applications.reference(self.name) if self.applications else self.name
-        return f"watch it: kubectl get {reference} -n {self.namespace} --watch"
+        why = f"kubectl get events -n {self.namespace} --field-selector type=Warning"
+        return f"watch it: kubectl get {reference} -n {self.namespace} --watch; if it does not start: {why}"
 
 
 def _run_options(no_wait: bool, **options: Any) -> RunOptions:

@@ -151,11 +151,12 @@ def test_a_schedule_is_created_and_not_waited_for(run: Run, cluster: FakeCluster
 
 
 def test_no_wait_returns_at_once(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """The application is created, and how to watch it is said."""
+    """The application is created, and how to watch it is said, and what tells why a pod waits."""
     created = kubeflow(state="RUNNING")
     done = run("submit", "-f", "-", "--no-wait", stdin=manifest())
     assert done.exit_code == 0
-    assert "--watch" in done.stderr
+    why = "if it does not start: kubectl get events -n shop --field-selector type=Warning"
+    assert f"sparkapplications.sparkoperator.k8s.io report -n shop --watch; {why}" in done.stderr
     assert list(created.objects) == ["report"]
 
 
