@@ -275,3 +275,29 @@ def test_values_of_texts_and_renamed_columns(session: SparkSession, tmp_path: Pa
     assert reader.read(lambda rows: rows.where(equal).select("k", "s", "f", "d")) == [(1, "abc", "ab  ", "x")]
     session.sql(f"INSERT INTO {table} VALUES (2, 'd', 'e', NULL)")
     assert reader.read(lambda rows: rows.select("d", "k", "s")) == [(None, 2, "d")]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named(reader: Reader, session: SparkSession, tmp_path: Path) -> None:
+    """In one line, instead of a Java stack: in a stream's option, in the session's setting, over a table or to one."""
+    (tmp_path / "file").touch()
+    hint = "Give the option checkpointLocation a folder that driver and executors may write and that outlives them"
+    places = {
+        str(tmp_path / "file" / "at"): "Parent path is not a directory",
+        "s3n://lake/at": 'No FileSystem for scheme "s3n"',
+        "abfs://lake@none/at": "AzureBlobFileSystem",
+    }
+    for place, reason in places.items():
+        target = make_table(session, f"{reader.table}_{len(list(tmp_path.iterdir()))}_{len(place)}")
+        writer = reader.stream().selectExpr("k", "k AS v").writeStream.option("checkpointLocation", place)
+        for start in (writer.foreachBatch(lambda *_: None).start, lambda: writer.toTable(target)):
+            with pytest.raises(AnalysisException) as refused:
+                start()
+            assert str(refused.value).startswith(f"the stream's checkpoint {place} cannot be written: ")
+            assert reason in str(refused.value)
+            assert hint in str(refused.value)
+            assert len(str(refused.value)) < 600
+    session.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "file" / "all"))
+    with pytest.raises(AnalysisException, match=hint):
+        reader.stream().writeStream.foreachBatch(lambda *_: None).start()
+    session.conf.unset("spark.sql.streaming.checkpointLocation")
+    reader.stream().writeStream.format("memory").queryName("rows").trigger(availableNow=True).start().awaitTermination()

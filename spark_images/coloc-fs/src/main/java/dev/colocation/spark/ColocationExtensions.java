@@ -2,6 +2,7 @@ package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.CatalogStatements;
 import dev.colocation.spark.catalog.CheckedTexts;
+import dev.colocation.spark.catalog.CheckpointsOfStreams;
 import dev.colocation.spark.catalog.ChangesAsFiles;
 import dev.colocation.spark.catalog.MergeStars;
 import dev.colocation.spark.catalog.MissingColumns;
@@ -49,6 +50,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new OptionsOfReads()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new MergeStars()));
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new CatalogStatements()));
+    UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new CheckpointsOfStreams()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new OptionsOfWrites()));
     if (MissingColumns.isSpark40()) {
