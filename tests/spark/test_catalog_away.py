@@ -110,8 +110,21 @@ def test_a_name_in_the_current_namespace_needs_no_other_rights(session: SparkSes
     session.sql("USE away.shop")
     try:
         assert session.sql("SELECT * FROM orders.snapshots").collect() == []
-        with pytest.raises(AnalysisException, match=r"orders/lines: this account may not see or change it"):
-            session.table("orders.lines")
+        listed = "there is no table away.shop.orders.history; metadata tables of away.shop.orders: snapshots, partitions, files"
+        right = r"replicas; or ColocatedTable orders/history: this account may not see or change it"
+        with pytest.raises(AnalysisException, match=f"^{listed}, {right}"):
+            session.table("orders.history")
+    finally:
+        session.sql("USE spark_catalog.default")
+
+
+def test_a_table_of_a_namespace_without_rights_stays_refused(session: SparkSession, server: ApiServer) -> None:
+    """Neither may the account ask of tables of the current one."""
+    session.sql("USE away.shop")
+    try:
+        server.forbidden, server.lists = "sales", [403] * 9
+        with pytest.raises(AnalysisException, match=r"^ColocatedTable \w+/\w+: this account may not see or change it"):
+            session.table("sales.lines")
     finally:
         session.sql("USE spark_catalog.default")
 

@@ -181,12 +181,29 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     try {
       found = found(identifier, find, choose);
     } catch (Exception error) {
-      // Of orders.snapshots: whether `orders` is a namespace, accounts with rights in the current one alone may not ask.
-      Optional<Table> other = KubernetesApi.isForbidden(error) ? found(ofCurrentNamespace, find, choose) : Optional.empty();
-      return other.orElseThrow(() -> ColocationException.unchecked(error));
+      if (!KubernetesApi.isForbidden(error)) {
+        throw ColocationException.unchecked(error);
+      }
+      return inCurrentNamespace(identifier, find, choose, error);
     }
     return (found.isPresent() ? found : found(ofCurrentNamespace, find, choose))
         .orElseThrow(() -> new NoSuchTableException(identifier));
+  }
+
+  /**
+   * Of {@code orders.snapshots}: whether {@code orders} is a namespace, accounts with rights in the current one alone may not ask. Of
+   * {@code orders.history} the error has both: the metadata tables of {@code orders}, and the right that is missing.
+   */
+  private Table inCurrentNamespace(
+      Identifier identifier, Finder find, BiFunction<ClusterView, ColocatedTable, LoadedTable> choose, Exception forbidden) {
+    try {
+      return found(inCurrentNamespace(identifier), find, choose).orElseThrow(() -> ColocationException.unchecked(forbidden));
+    } catch (Exception error) {
+      if (KubernetesApi.isForbidden(error) || !(error instanceof ColocationException)) {
+        throw ColocationException.unchecked(error);
+      }
+      throw new ColocationException(error.getMessage() + "; or " + forbidden.getMessage(), error).unchecked();
+    }
   }
 
   private Optional<Table> found(Identifier identifier, Finder find, BiFunction<ClusterView, ColocatedTable, LoadedTable> choose) {
@@ -206,9 +223,14 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   /** {@code orders.snapshots} after {@code USE <catalog>.shop}; a name of no metadata table stays as it is. */
   private Identifier ofCurrentNamespace(Identifier identifier) {
+    return MetadataTables.NAMES.contains(Names.lowerCase(identifier.name()))
+        ? inCurrentNamespace(identifier) : Identifier.of(new String[0], identifier.name());
+  }
+
+  /** A table that the current namespace may have where a namespace is named; no table's name where there is no such. */
+  private Identifier inCurrentNamespace(Identifier identifier) {
     String[] current = currentNamespace();
-    if (identifier.namespace().length != 1 || current.length != 1
-        || !MetadataTables.NAMES.contains(Names.lowerCase(identifier.name()))) {
+    if (identifier.namespace().length != 1 || current.length != 1) {
       return Identifier.of(new String[0], identifier.name());
     }
     String[] table = {current[0], identifier.namespace()[0]};
