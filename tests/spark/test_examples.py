@@ -165,6 +165,17 @@ def test_the_notebook(server: Servers) -> None:
     assert printed == ["".join("".join(output["text"]) for output in cell["outputs"]) for cell in cells]
 
 
+def test_errors_in_notebooks_have_no_java_stack(server: Servers) -> None:
+    """Of the server: 7,000 characters behind each message."""
+    wrong = ("SELECT * FROM colocation.shop.oders", "CREATE TABLE colocation.shop.t (k BIGINT)", "SELECT CAST('x' AS INT)")
+    with closing(server.connect()) as client:
+        for statement in wrong:
+            with pytest.raises(SqlError) as refused:
+                client.run(statement)
+            assert "JVM stacktrace" not in str(refused.value)
+            assert len(str(refused.value)) < 1000
+
+
 @pytest.mark.deep
 def test_the_server_of_kubeflows_kind(tmp_path: Path) -> None:
     """The script in our image serves Spark Connect in the foreground; Kubeflow's SparkConnect runs it."""
