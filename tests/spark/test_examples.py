@@ -167,7 +167,9 @@ def test_the_notebook(server: Servers) -> None:
 
 def test_errors_in_notebooks_have_no_java_stack(server: Servers) -> None:
     """Of the server: 7,000 characters behind each message."""
-    wrong = ("SELECT * FROM colocation.shop.oders", "CREATE TABLE colocation.shop.t (k BIGINT)", "SELECT CAST('x' AS INT)")
+    wrong = (
+        "SELECT * FROM colocation.shop.oders", "CREATE TABLE colocation.shop.t (k BIGINT)", "SELECT CAST('x' AS INT)"
+    )  # fmt: skip
     with closing(server.connect()) as client:
         for statement in wrong:
             with pytest.raises(SqlError) as refused:

@@ -1,6 +1,7 @@
 """A table as the source of a stream: its rows, then those that commits append, each of them once."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -289,7 +290,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named(reader: Reader, session: S
     for place, reason in places.items():
         target = make_table(session, f"{reader.table}_{len(list(tmp_path.iterdir()))}_{len(place)}")
         writer = reader.stream().selectExpr("k", "k AS v").writeStream.option("checkpointLocation", place)
-        for start in (writer.foreachBatch(lambda *_: None).start, lambda: writer.toTable(target)):
+        for start in (writer.foreachBatch(lambda *_: None).start, partial(writer.toTable, target)):
             with pytest.raises(AnalysisException) as refused:
                 start()
             assert str(refused.value).startswith(f"the stream's checkpoint {place} cannot be written: ")

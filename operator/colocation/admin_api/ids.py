@@ -19,5 +19,5 @@ def check_ids(db_id: str, group_id: str | None = None) -> None:
     if group_id is not None and not re.fullmatch(GROUP_ID, group_id, re.ASCII):
         wrong.append(f"group_id={group_id} is no id of a group: allowed: a number")
     if wrong:
-        where = "status.groupId of a group is <db_id>.<group_id>: kubectl get colocationgroup GROUP -n NAMESPACE -o yaml"
+        where = "a group's status.groupId is <db_id>.<group_id>: kubectl get colocationgroup GROUP -n NAMESPACE -o yaml"
         raise Refusal(400, "InvalidParameter", "; ".join([*wrong, where]))

@@ -21,6 +21,7 @@ from .scenes import FakeApi, group_body, last_pass
 
 ID = "db_id=3f2a91bc&group_id=%2010008"
 """With the space that stands in Doris' example."""
+NO_DATABASE = "is no id of a database: allowed: 8 hexadecimal digits"
 HEADERS = {"Authorization": "bearer token"}
 MARK = "alice, since 2026-11-21T12:00:00Z"
 ANNOTATION = "colocation.dev/marked-unstable"
@@ -102,16 +103,17 @@ async def test_mark_is_taken_back_once(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "wrong"),
     [
-        ("GET", "colocate?db_id=shop", "db_id=shop is no id of a database: allowed: 8 hexadecimal digits"),
-        ("GET", "colocate?db_id=3f2a91bc.10008", "db_id=3f2a91bc.10008 is no id of a database: allowed: 8 hexadecimal digits"),
-        ("POST", "colocate/group_stable?db_id=3f2a91bc&group_id=sales", "group_id=sales is no id of a group: allowed: a number"),
-        ("DELETE", "colocate/group_stable?db_id=shop&group_id=10008", "db_id=shop is no id of a database: allowed: 8 hexadecimal digits"),
+        ("GET", "colocate?db_id=shop", f"db_id=shop {NO_DATABASE}"),
+        ("GET", "colocate?db_id=3f2a91bc.10008", f"db_id=3f2a91bc.10008 {NO_DATABASE}"),
+        ("DELETE", "colocate/group_stable?db_id=shop&group_id=10008", f"db_id=shop {NO_DATABASE}"),
+        ("POST", "colocate/group_stable?db_id=3f2a91bc&group_id=sales",
+         "group_id=sales is no id of a group: allowed: a number"),
     ],
 )  # fmt: skip
 async def test_names_are_no_ids(scene: Scene, method: str, path: str, wrong: str) -> None:
     """Rather than of groups that there are none, the answer is of what was given, and where ids are."""
     status, answer = await scene.ask(method, f"/api/{path}")
-    where = "status.groupId of a group is <db_id>.<group_id>: kubectl get colocationgroup GROUP -n NAMESPACE -o yaml"
+    where = "a group's status.groupId is <db_id>.<group_id>: kubectl get colocationgroup GROUP -n NAMESPACE -o yaml"
     assert (status, answer) == (400, {"status": "FAILED", "error": "InvalidParameter", "message": f"{wrong}; {where}"})
     assert scene.api.patches == []
 
