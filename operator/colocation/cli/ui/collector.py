@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError
 from ...model.snapshot import Snapshot
 from ...planner import preview
 from ..cluster import Cluster
-from ..errors import HTTP_FORBIDDEN, CommandFailed
+from ..errors import HTTP_FORBIDDEN, CommandFailed, said_by
 from ..inspect.objects import verdict_freshness
 from ..port_forward import fetch_snapshot
 from .content import Findings
@@ -65,6 +65,8 @@ class Collector:
         except (ApiException, HTTPError) as error:
             raise CommandFailed(f"the API server does not list the groups: {_cause(error)}") from error
         everywhere = self._everywhere
+        if not groups and not everywhere:
+            cluster.check_namespace()
         tables = _tried("tables", problems, cluster.all_tables if everywhere else cluster.tables) or []
         ask_events = cluster.all_events_of_groups if everywhere else cluster.events_of_groups
         events = _tried("events", problems, ask_events) or []
@@ -101,6 +103,6 @@ def _tried(what: str, problems: list[str], ask: Callable[[], Answer]) -> Answer 
 
 
 def _cause(error: Any) -> str:
-    if isinstance(error, ApiException):
-        return NO_RIGHT if error.status == HTTP_FORBIDDEN else f"{error.status} {error.reason}"
-    return str(error)
+    if isinstance(error, ApiException) and error.status == HTTP_FORBIDDEN:
+        return NO_RIGHT
+    return said_by(error)

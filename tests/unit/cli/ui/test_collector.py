@@ -42,9 +42,12 @@ class ApiServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Lists)
         self.lists = dict(LISTS)
+        self.namespaces = {"shop"}
         self.logs: dict[str, str] = {}
         self.asked_logs: list[str] = []
         self.asked: Counter[str] = Counter()
+        self.refusal = 0
+        """The status of every answer, when it is not 0."""
 
 
 class _Lists(BaseHTTPRequestHandler):
@@ -52,6 +55,10 @@ class _Lists(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         *_, above, kind = self.path.split("?")[0].split("/")
+        if self.server.refusal:
+            return self._answer(self.server.refusal, b"{}")
+        if above == "namespaces":
+            return self._answer(200 if kind in self.server.namespaces else 404, b"{}")
         if kind == "log":
             self.server.asked_logs.append(above)
             return self._answer(200 if above in self.server.logs else 403, self.server.logs.get(above, "no").encode())
@@ -119,6 +126,27 @@ def test_without_the_groups_there_is_nothing_to_show(asking: Collector, api: Api
     del api.lists["colocationgroups"]
     with pytest.raises(CommandFailed, match=f"the API server does not list the groups: {NO_RIGHT}"):
         asking.findings()
+
+
+def test_a_namespace_that_does_not_exist_is_no_empty_one(asking: Collector, api: ApiServer) -> None:
+    """The page gives the command's own words."""
+    api.lists["colocationgroups"] = []
+    assert asking.findings().groups == []
+    api.namespaces.clear()
+    mistyped = Collector(Cluster(None, None), "colocation-system", everywhere=False)
+    with pytest.raises(CommandFailed, match=r"there is no namespace 'shop': choose one with -n"):
+        mistyped.findings()
+
+
+def test_an_api_server_that_takes_no_request_is_named_with_what_to_do(asking: Collector, api: ApiServer) -> None:
+    """As by the commands, instead of the client's own words."""
+    api.refusal = 401
+    with pytest.raises(CommandFailed, match="the API server does not list the groups: .*does not accept your credent"):
+        asking.findings()
+    api.shutdown()
+    api.server_close()
+    with pytest.raises(CommandFailed, match="Connection refused; check the network, or choose another cluster"):
+        Collector(Cluster(None, None), "colocation-system", everywhere=False).findings()
 
 
 def test_queries_come_from_the_logs_of_the_newest_drivers(asking: Collector, api: ApiServer) -> None:
