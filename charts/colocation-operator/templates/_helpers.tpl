@@ -16,8 +16,15 @@ app.kubernetes.io/name: colocation-operator
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* Labels of nodes: a value that --set made a boolean becomes the text that Kubernetes wants. */}}
+{{- define "colocation.texts" -}}
+{{- $texts := dict -}}
+{{- range $key, $value := . }}{{- $_ := set $texts $key (toString $value) -}}{{- end -}}
+{{- toYaml $texts -}}
+{{- end }}
+
 {{- define "colocation.repository" -}}
-{{- $repository := required "image.repository is empty, so no pod would find its image: build and push the images, and add --set image.repository=REGISTRY/colocation-operator with your registry (README.md, On your own cluster; examples/quickstart for kind and k3d)" .Values.image.repository -}}
+{{- $repository := required "image.repository is empty, so no pod would find its image: build and push the images, and add --set image.repository=REGISTRY/colocation-operator with your registry (README.md, On your own cluster; examples/quickstart for kind and k3d). To upgrade with the values of the installation, add --reset-then-reuse-values" .Values.image.repository -}}
 {{- if not (regexMatch "^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]([a-z0-9._/-]*[a-z0-9])?$" $repository) -}}
 {{- fail (printf "image.repository is %q, which no image can be named: give REGISTRY/colocation-operator, without https:// and in lower case; a tag belongs in image.tag. If it begins with /, the shell has no REGISTRY: export REGISTRY=registry.example.com/data" $repository) -}}
 {{- end -}}

@@ -10,7 +10,7 @@ SPARK = "COLOCATION_SPARK_IMAGE"
 
 def test_no_repository_is_refused_with_what_to_set(render: Render) -> None:
     """Else the pods would wait for an image that was never published."""
-    with pytest.raises(ChartRefused, match=r"image\.repository is empty.*--set image\.repository=REGISTRY"):
+    with pytest.raises(ChartRefused, match=r"image\.repository is empty.*--set image\.repository=REGISTRY.*--reset-then-reuse-values"):
         render(**{"image.repository": ""})
 
 

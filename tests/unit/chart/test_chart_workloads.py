@@ -121,6 +121,12 @@ def test_the_data_root_is_given_to_the_agent_before_it_starts(render: Render) ->
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["CHOWN", "FOWNER"]}
 
 
+def test_a_label_that_helm_takes_for_a_boolean_is_a_text(render: Render) -> None:
+    """`--set` makes one of `true`; only `--set-string` does not. Kubernetes' labels are texts."""
+    pod = agent(render(**{r"agent.nodeSelector.colocation\.dev/data": "true"}))["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "colocation.dev/data": "true"}
+
+
 def test_agents_run_on_every_chosen_node(render: Render) -> None:
     """Taints do not keep agents away; the node selector chooses."""
     pod = agent(render(**{"agent.nodeSelector.disk": "fast"}))["spec"]["template"]["spec"]
