@@ -10,7 +10,8 @@ SPARK = "COLOCATION_SPARK_IMAGE"
 
 def test_no_repository_is_refused_with_what_to_set(render: Render) -> None:
     """Else the pods would wait for an image that was never published."""
-    with pytest.raises(ChartRefused, match=r"image\.repository is empty.*--set image\.repository=REGISTRY.*--reset-then-reuse-values"):
+    what = r"image\.repository is empty.*--set image\.repository=REGISTRY.*--reset-then-reuse-values"
+    with pytest.raises(ChartRefused, match=what):
         render(**{"image.repository": ""})
 
 

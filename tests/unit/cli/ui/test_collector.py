@@ -141,7 +141,7 @@ def test_a_namespace_that_does_not_exist_is_no_empty_one(asking: Collector, api:
 def test_an_api_server_that_takes_no_request_is_named_with_what_to_do(asking: Collector, api: ApiServer) -> None:
     """As by the commands, instead of the client's own words."""
     api.refusal = 401
-    with pytest.raises(CommandFailed, match="the API server does not list the groups: .*does not accept your credent"):
+    with pytest.raises(CommandFailed, match=r"the API server does not list the groups: .*does not accept your credent"):
         asking.findings()
     api.shutdown()
     api.server_close()
