@@ -250,7 +250,8 @@ def check_webhooks(facts: Facts) -> Iterator[Verdict]:
             yield "error", f"webhook {hook.name} has no CA", "helm upgrade, or wait for cert-manager's injector"
         if hook.endpoints == 0:
             message = f"webhook {hook.name}: nothing answers behind the Service {hook.service}"
-            yield "error", message, f"check that the operator is ready: kubectl get pods -n {facts.operator_namespace}"
+            ready = f"check that the operator is ready: kubectl get pods -n {facts.operator_namespace}"
+            yield "error", message, f"an operator that has just started answers within a minute; otherwise {ready}"
 
 
 def check_groups(facts: Facts) -> Iterator[Verdict]:
