@@ -1,5 +1,6 @@
 """A table as the source of a stream: its rows, then those that commits append, each of them once."""
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -184,6 +185,19 @@ def test_a_merge_that_only_inserts_is_an_append(reader: Reader) -> None:
     reader.session.sql(merge.format("WHEN MATCHED THEN UPDATE SET *"))
     with pytest.raises(StreamingQueryException, match=r"NotAnAppend: snapshot 3 .*merge.*skipChangeCommits"):
         reader.read()
+
+
+def test_partition_columns_of_older_snapshots(reader: Reader, session: SparkSession) -> None:
+    """A stream has the table's columns as they are now; it begins after a replacement with others."""
+    append(reader, 1, 2)
+    clauses = "PARTITIONED BY (q) CLUSTERED BY (k) INTO 6 BUCKETS TBLPROPERTIES ('colocate_with'='sales')"
+    session.sql(f"CREATE OR REPLACE TABLE {reader.table} {clauses} AS SELECT 3L AS k, 0 AS p, 7 AS q")
+    session.sql(f"INSERT INTO {reader.table} (k, p, q) VALUES (4, 0, 8)")
+    error = r"snapshot 1 .*its partition columns are \(p\) and not \(q\); begin with a later snapshot: startingVersion"
+    with pytest.raises(StreamingQueryException, match=error):
+        reader.read(startingVersion=1)
+    shutil.rmtree(reader.checkpoint)
+    assert reader.read(lambda rows: rows.select("k", "q"), startingVersion=3) == [(4, 8)]
 
 
 def test_rows_whose_snapshots_are_gone(reader: Reader, session: SparkSession) -> None:

@@ -2,6 +2,7 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.catalog.FileIndexes.ListedFiles;
 import dev.colocation.spark.cluster.ColocationException;
+import dev.colocation.spark.cluster.Snapshot;
 import dev.colocation.spark.cluster.TableLayout;
 import dev.colocation.spark.cluster.Types;
 import dev.colocation.spark.fs.ColocPath;
@@ -111,16 +112,17 @@ final class FilesRelation {
    * The rows of a micro-batch.
    *
    * @param table as of the batch's last snapshot
-   * @param layout of the table when the stream was analyzed; rows have no other columns
+   * @param table with the snapshot whose commit added the files
+   * @param analyzed the table when the stream was analyzed; rows have its columns
    * @param output the columns as the stream's query has them
    */
   static LogicalPlan appended(
-      LoadedTable table, TableLayout layout, AppendedFiles.Batch batch, List<AttributeReference> output, SparkDataStream stream) {
-    StructType schema = storedSchema(layout);
-    requireColumns(table, layout);
+      LoadedTable table, LoadedTable analyzed, AppendedFiles.Batch batch, List<AttributeReference> output, SparkDataStream stream) {
+    requireColumns(table, analyzed);
+    StructType schema = storedSchema(analyzed);
     ColocPath root = ColocPath.parse(new Path(table.location()));
     List<Path> paths = batch.paths().stream().map(root::resolve).toList();
-    int partitions = layout.partitionedBy().size();
+    int partitions = analyzed.layout().partitionedBy().size();
     HadoopFsRelation files = relation(
         table, listed(table, table.location(), paths, schema), data(schema, partitions), partition(schema, partitions),
         bucketSpec(table));
@@ -158,15 +160,28 @@ final class FilesRelation {
     return shown(stored, output);
   }
 
-  /** Refuses changed types; a column that older files lack reads as NULL. */
-  private static void requireColumns(LoadedTable table, TableLayout layout) {
+  /** Refuses changed types and partition columns; a column that older files lack reads as NULL. */
+  static void requireColumns(LoadedTable table, LoadedTable analyzed) {
     List<StructField> found = List.of(storedSchema(table).fields());
-    for (StructField column : storedSchema(layout).fields()) {
+    for (StructField column : storedSchema(analyzed).fields()) {
       if (found.stream().anyMatch(one -> one.name().equals(column.name()) && !one.dataType().equals(column.dataType()))) {
-        throw changed(table, "column " + column.name() + " is not " + column.dataType().sql());
+        throw differs(table, analyzed, "its column " + column.name() + " is not " + column.dataType().sql());
       }
     }
-    requirePartitions(table, layout.storedPartitions());
+    List<String> partitionedBy = table.layout().storedPartitions();
+    List<String> expected = analyzed.layout().storedPartitions();
+    if (!partitionedBy.equals(expected)) {
+      throw differs(table, analyzed, "its partition columns are (" + String.join(", ", partitionedBy) + ") and not ("
+          + String.join(", ", expected) + ")");
+    }
+  }
+
+  private static RuntimeException differs(LoadedTable table, LoadedTable analyzed, String what) {
+    long snapshot = table.snapshot().orElseThrow().id();
+    boolean isOlder = analyzed.snapshot().map(Snapshot::id).orElse(0L) > snapshot;
+    return new ColocationException("snapshot " + snapshot + " of table " + table.name() + " is not as the stream was analyzed: " + what
+        + "; " + (isOlder ? "begin with a later snapshot: startingVersion, and a new checkpoint"
+        : "start the stream again, with its checkpoint")).unchecked();
   }
 
   /** No rows. */
@@ -287,10 +302,7 @@ final class FilesRelation {
 
   /** The columns by the names that files have, those of partitions last. */
   private static StructType storedSchema(LoadedTable table) {
-    return storedSchema(table.layout());
-  }
-
-  private static StructType storedSchema(TableLayout layout) {
+    TableLayout layout = table.layout();
     StructType schema = new StructType();
     for (Manifest.Column column : layout.partitionsLast().toList()) {
       schema = schema.add(column.storedName(), Types.parse(column.type()), true);

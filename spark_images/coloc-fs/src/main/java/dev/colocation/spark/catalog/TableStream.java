@@ -127,7 +127,7 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
       return FilesRelation.nothing(output);
     }
     Snapshot snapshot = object.ofVersion(String.valueOf(batch.end().snapshot()));
-    return FilesRelation.appended(loader.older(view, object, snapshot), analyzed.layout(), batch, output, this);
+    return FilesRelation.appended(loader.older(view, object, snapshot), analyzed, batch, output, this);
   }
 
   private AppendedFiles appended(ClusterView view, ColocatedTable object) {
