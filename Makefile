@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions test-kubernetes-versions docs crds lock bench-join bench-load bench-merge bench-planner bench-control-plane bench-clone bench-agent \
-        simulate mutants chaos release release-check changelog krew quickstart
+        simulate mutants mutants-java chaos release release-check changelog krew quickstart
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ simulate: setup  ## new seeds of the control plane's simulation (SEEDS=100), or 
 
 mutants: setup  ## changes of functions that no test notices (FILES=operator/colocation/storage/*.py TESTS=tests/unit/storage SAMPLE=50)
 	@PYTHONPATH=operator:. $(PYTHON) -m tests.mutation $(FILES) --tests $(TESTS) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+
+mutants-java: wheel  ## changes of the jar that neither JUnit nor Spark's tests notice (PACKAGES="write catalog" SAMPLE=50); half an hour more at first
+	@PYTHONPATH=operator:. $(PYTHON) -m tests.mutation.java $(PACKAGES) --tests $(or $(TESTS),tests/spark) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 chaos: wheel  ## the whole system under faults, on the dev cluster (SEED=n MINUTES=5 FAULTS=a,b), or fewer faults (SHRINK=n)
 	@PYTHONPATH=operator:. $(PYTHON) -m tests.chaos

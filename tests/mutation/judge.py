@@ -73,7 +73,7 @@ class Judge:
         for place, item in enumerate(items):
             lines: set[Line] = set()
             with self._tracing(lines):
-                seconds, passed = _run(item, items[place + 1 : place + 2])
+                seconds, passed = run(item, items[place + 1 : place + 2])
             if not passed:
                 print(f"{item.nodeid} fails without a mutant, and judges none", file=sys.stderr)
             runs.append((seconds, frozenset(lines if passed else ())))
@@ -125,14 +125,15 @@ class Judge:
             if not _change(mutant, functions):
                 return UNCHANGED
             following = [[one] for one in chosen[1:]] + [[]]
-            return SURVIVED if all(_run(*pair)[1] for pair in zip(chosen, following, strict=True)) else KILLED
+            return SURVIVED if all(run(*pair)[1] for pair in zip(chosen, following, strict=True)) else KILLED
 
         code = _forked(survives, timeout_seconds=HANGS_SECONDS + 5 * int(self.seconds))
         return {SURVIVED: "survived", UNCHANGED: "not loaded"}.get(code, "killed")
 
 
-def _run(item: pytest.Item, following: Sequence[pytest.Item]) -> tuple[float, bool]:
+def run(item: pytest.Item, following: Sequence[pytest.Item]) -> tuple[float, bool]:
     """Seconds, and whether the test passed. ``following``: the next test, or none; fixtures that it shares stay."""
+    item._initrequest()  # type: ignore[attr-defined]  # it may have run before
     started = time.perf_counter()
     reports = runtestprotocol(item, log=False, nextitem=following[0] if following else None)
     return time.perf_counter() - started, not any(report.failed for report in reports)

@@ -76,7 +76,8 @@ def ensure(archives: Path, spark_home: Path, program: str) -> Path:
 def _digest(spark_home: Path) -> str:
     """Of all that decides whether an archive fits, and of what it is made."""
     java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
-    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    own = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}  # Java prints it
+    version = subprocess.run([java, "-version"], env=own, capture_output=True, text=True, check=True).stderr
     jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in (spark_home / "jars").iterdir())
     source = Path(__file__).with_name("class_archive_program.py").read_text()
     return hashlib.sha256(repr((version, jars, source, QUICK_JAVA)).encode()).hexdigest()[:12]

@@ -31,7 +31,8 @@ MAP = tuple((NODES[bucket % 3], NODES[(bucket + 1) % 3]) for bucket in range(BUC
 def quick_java() -> Iterator[None]:
     """Every ``java`` reads it: drivers, executors, servers, clients, and Spark's launcher."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", class_archive.java_options())
+        given = os.environ.get("JDK_JAVA_OPTIONS", "")
+        patch.setenv("JDK_JAVA_OPTIONS", f"{class_archive.java_options()} {given}".strip())
         yield
 
 
