@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,19 @@ class JavaMutant:
 
     def __str__(self) -> str:
         return f"{self.line} {self.method}: {self.change} ({self.place})"
+
+
+def chosen(names: Sequence[str], mutant: JavaMutant, runs: Runs, most_seconds: float) -> list[str]:
+    """Of these tests those that run the mutant's line, within the time: those that run the fewest lines first."""
+    found: list[str] = []
+    spent = 0.0
+    for name in sorted(names, key=lambda name: len(runs[name][1])):
+        if mutant.line in runs[name][1]:
+            spent += runs[name][0]
+            if found and spent > most_seconds:
+                break
+            found.append(name)
+    return found
 
 
 class Agents:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.control_plane import ControlPlane
 
-from .agents import Agents, JavaMutant, Runs
+from .agents import Agents, JavaMutant, Runs, chosen
 from .judge import run
 
 MOST_UNUSABLE = 5
@@ -78,9 +78,9 @@ class JavaJudge:
 
     def _judged(self, mutant: JavaMutant, items: Sequence[pytest.Item], ran: Runs) -> str:
         survived = 0
-        for item in _chosen(mutant, items, ran, self.seconds):
-            if item in self.unusable:
-                continue
+        by_name = {item.nodeid: item for item in items if item not in self.unusable}
+        for name in chosen(list(by_name), mutant, ran, self.seconds):
+            item = by_name[name]
             with self.agents.changed(mutant):
                 passed = self._passes(item, items)
             if passed:
@@ -112,16 +112,3 @@ class JavaJudge:
 def _elsewhere(item: pytest.Item, items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """A test of another file, if there is one: as the next one, it keeps the cluster and ends the file's fixtures."""
     return [other for other in items if other.path != item.path][:1]
-
-
-def _chosen(mutant: JavaMutant, items: Sequence[pytest.Item], ran: Runs, most_seconds: float) -> list[pytest.Item]:
-    """The tests that run the mutant's line, those that run the fewest lines first."""
-    tests = [item for item in items if mutant.line in ran[item.nodeid][1]]
-    chosen: list[pytest.Item] = []
-    spent = 0.0
-    for item in sorted(tests, key=lambda item: len(ran[item.nodeid][1])):
-        spent += ran[item.nodeid][0]
-        if chosen and spent > most_seconds:
-            break
-        chosen.append(item)
-    return chosen

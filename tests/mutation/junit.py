@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pyspark
 
-from .agents import Agents, JavaMutant, Runs
+from .agents import Agents, JavaMutant, Runs, chosen
 
 CHECKOUT = Path(__file__).parents[2]
 MODULE = CHECKOUT / "spark_images" / "coloc-fs"
 SPARK_HOME = Path(pyspark.__file__).parent
 LAUNCHER = "org.junit.platform.console.ConsoleLauncher"
 HANGS_SECONDS = 60
+MOST_SECONDS = 15
+"""Of tests for a mutant."""
 
 
 class JUnit:
@@ -47,15 +49,15 @@ class JUnit:
 
     def kills(self, mutant: JavaMutant, runs: Runs) -> bool:
         """Whether a test that runs the mutant's line fails."""
-        classes = [name for name, (_, lines) in runs.items() if mutant.line in lines]
+        classes = chosen(list(runs), mutant, runs, MOST_SECONDS)
         with self.agents.changed(mutant):
             return bool(classes) and not self.passes(classes)
 
     def passes(self, classes: Sequence[str]) -> bool:
         """Whether all tests of these classes pass."""
-        chosen = [option for name in classes for option in ("--select-class", name)]
+        options = [option for name in classes for option in ("--select-class", name)]
         launcher = ["java", "-XX:TieredStopAtLevel=1", "-cp", self.classpath, LAUNCHER]
-        command = [*launcher, "execute", "--details=none", "--disable-banner", "--fail-if-no-tests", *chosen]
+        command = [*launcher, "execute", "--details=none", "--disable-banner", "--fail-if-no-tests", *options]
         try:
             done = subprocess.run(
                 command, cwd=MODULE, env=self.environment, capture_output=True, check=False, timeout=HANGS_SECONDS

@@ -51,6 +51,7 @@ final class Mutants extends ClassVisitor {
         private final String method;
         private final Type result;
         private int line;
+        private boolean isEmpty;
 
         Method(MethodVisitor next, String method, String type) {
             super(ASM9, next);
@@ -70,6 +71,12 @@ final class Mutants extends ClassVisitor {
         public void visitLineNumber(int number, Label start) {
             line = number;
             super.visitLineNumber(number, start);
+        }
+
+        @Override
+        public void visitLabel(Label label) {
+            isEmpty = false;
+            super.visitLabel(label);
         }
 
         @Override
@@ -106,13 +113,14 @@ final class Mutants extends ClassVisitor {
             } else if (code == LRETURN && isChosen("answer one more")) {
                 super.visitInsn(LCONST_1);
                 super.visitInsn(LADD);
-            } else if (code == ARETURN && isChosen("answer empty or null")) {
+            } else if (code == ARETURN && !isEmpty && isChosen("answer empty or null")) {
                 super.visitInsn(POP);
                 pushEmpty(result);
             } else if (REVERSE.containsKey(code) && isChosen("another operation")) {
                 super.visitInsn(REVERSE.get(code));
                 return;
             }
+            isEmpty = code == ACONST_NULL;
             super.visitInsn(code);
         }
 
@@ -134,6 +142,7 @@ final class Mutants extends ClassVisitor {
 
         @Override
         public void visitMethodInsn(int code, String owner, String called, String type, boolean isInterface) {
+            isEmpty = type.startsWith("()") && (called.equals("of") || called.equals("empty"));
             boolean isEffect = Type.getReturnType(type) == Type.VOID_TYPE && !called.equals("<init>");
             if (!isEffect || owner.contains("Logger") || !isChosen("call of " + called + " left out")) {
                 super.visitMethodInsn(code, owner, called, type, isInterface);
