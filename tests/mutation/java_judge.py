@@ -24,7 +24,7 @@ class JavaJudge:
 
     Args:
         agents: of all JVMs that the tests start.
-        kept: a file per test file with its ``Runs``; what is missing is run first.
+        kept: a file per test file with its ``Runs``; a file with tests that are missing there is run first.
         seconds: of tests for a mutant; they end at the first failure.
     """
 
@@ -56,9 +56,11 @@ class JavaJudge:
         ran: Runs = {}
         for path, items in files.items():
             kept = self.kept / f"{path.stem}.json"
-            if not kept.exists():
-                kept.write_text(json.dumps(dict(self._traced(items, session.items))))
-            ran.update(json.loads(kept.read_text()))
+            found = json.loads(kept.read_text()) if kept.exists() else {}
+            if any(item.nodeid not in found for item in items):
+                found |= dict(self._traced(items, session.items))
+                kept.write_text(json.dumps(found))
+            ran.update(found)
         for mutant in self.mutants:
             verdict = self._judged(mutant, session.items, ran)
             with self.verdicts.open("a") as verdicts:
