@@ -25,10 +25,10 @@ def is_v2() -> bool:
 
 
 def hierarchies() -> list[Path]:
-    """The root folder of every hierarchy: one for v2; for v1 the real folders, as some names are links to others."""
+    """The root folder of every hierarchy: one for v2; for v1 the mounts, as some names are links, or stray folders."""
     if is_v2():
         return [MOUNT]
-    return [folder for folder in sorted(MOUNT.iterdir()) if folder.is_dir() and not folder.is_symlink()]
+    return [folder for folder in sorted(MOUNT.iterdir()) if folder.is_mount() and not folder.is_symlink()]
 
 
 def node_group(node: str) -> str:

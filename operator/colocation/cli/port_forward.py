@@ -164,12 +164,20 @@ def _fetch(
 def _read(path: str, status: int, body: bytes, kind: type[Answer]) -> Answer:
     if status != http.client.OK:
         kind_of_error = OperatorUnreachable if status >= http.client.INTERNAL_SERVER_ERROR else CommandFailed
-        raise kind_of_error(f"the operator answered {status} to {path}: {body[:200].decode(errors='replace')}")
+        raise kind_of_error(f"the operator answered {status} to {path}: {_message_of(body)}")
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
         message = validation_message(error, f"the operator's {kind.__name__.lower()} (is it of another version?)")
         raise CommandFailed(message) from error
+
+
+def _message_of(body: bytes) -> str:
+    """The operator's own message; of other servers' answers, their beginning."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, TypeError, LookupError):
+        return body[:200].decode(errors="replace")
 
 
 def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
@@ -180,6 +188,12 @@ def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
         for pod in pods
         if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
     )
+    if not pods:
+        raise CommandFailed(
+            f"no operator runs in namespace {namespace!r}: install the chart: docs/how-to/install.md#install; if it "
+            "runs in another namespace, name that with --operator-namespace; if it is installed here, it may be scaled "
+            f"to 0: kubectl get deployments -n {namespace}"
+        )
     if not running:
         raise CommandFailed(
             f"no operator runs in namespace {namespace!r}: name its namespace with --operator-namespace, or see why: "

@@ -40,6 +40,20 @@ def test_no_operator_runs() -> None:
         port_forward._operator_pod(core, "colocation")
 
 
+def test_no_operator_is_installed() -> None:
+    """A newcomer's next step is the chart, not a list of pods that is empty."""
+    core: Any = Object(list_namespaced_pod=lambda namespace, label_selector: Object(items=[]))
+    with pytest.raises(CommandFailed, match=r"install the chart: docs/how-to/install\.md#install"):
+        port_forward._operator_pod(core, "colocation")
+
+
+def test_a_refusal_is_its_message() -> None:
+    """Without the JSON around it."""
+    body = b'{"error": "NotReady", "message": "no first pass yet; try again"}'
+    with pytest.raises(CommandFailed, match=r"answered 503 to /folders: no first pass yet; try again$"):
+        port_forward._read("/folders", 503, body, Folders)
+
+
 @pytest.mark.parametrize(
     ("status", "is_asked_again"),
     [pytest.param(503, True, id="it stands by"), pytest.param(404, False, id="an older release without folders")],

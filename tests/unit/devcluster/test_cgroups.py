@@ -1,5 +1,7 @@
 """Who belongs to a control group, and so may be killed with it."""
 
+from pathlib import Path
+
 import pytest
 
 from devcluster import cgroups
@@ -21,3 +23,12 @@ V1 = "9:pids:/colocation-devcluster/{0}\n8:memory:/colocation-devcluster/{0}\n"
 def test_membership(membership: str, group: str, expected: bool) -> None:
     """A process is hit only where its own membership shows it."""
     assert cgroups.is_member(membership, group) is expected
+
+
+def test_a_plain_folder_is_no_hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that were written into its files would look like members that never die."""
+    (tmp_path / "stray").mkdir()
+    (tmp_path / "pids").mkdir()
+    monkeypatch.setattr(cgroups, "MOUNT", tmp_path)
+    monkeypatch.setattr(Path, "is_mount", lambda folder: folder.name == "pids")
+    assert cgroups.hierarchies() == [tmp_path / "pids"]

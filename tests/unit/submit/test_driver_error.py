@@ -97,6 +97,15 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
                      "name, or ask for ClusterRole colocation-user in that namespace, for changes colocation-edit",
                      "kubectl create rolebinding spark-edits -n shop --clusterrole=colocation-edit",
                      id="an account that may not change definitions"),
+        pytest.param("ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near 'OPTIMIZE'. SQLSTATE: 42601 (line "
+                     "1, pos 0)", "`colocation compact TABLE -n shop`", id="Delta's OPTIMIZE"),
+        pytest.param("ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near 'VACUUM'. SQLSTATE: 42601",
+                     "spec.retention", id="Delta's VACUUM"),
+        pytest.param("ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELECT': extra input 'SELECT'. "
+                     "SQLSTATE: 42601", "one statement", id="two statements"),
+        pytest.param('AnalysisException: [DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES] Cannot resolve "(o_orderdate = '
+                     '((1995 - 1) - 1))" due to data type mismatch: incompatible types ("DATE" and "INT").',
+                     "DATE '1995-01-31'", id="a date without quotes"),
         pytest.param("TypeError: 'JavaPackage' object is not callable",
                      "the image's jar and Python package are of different releases", id="a jar of another release"),
         pytest.param("ClassNotFoundException: dev.colocation.spark.ColocationPlugin",

@@ -16,6 +16,10 @@ Level = Literal["ok", "note", "warning", "error"]
 """A note is no fault of the installation: something that you may not do, or may not see."""
 Json = dict[str, Any]
 LOW_DISK_SHARE = 0.10
+LOW_DISK = (
+    "free space, add nodes or disks, or drop tables; loads need space on every node. On a disk that is the kubelet's, "
+    "too, the chart's agent.kubeletReserveFraction counts as used: docs/how-to/clouds.md"
+)
 RUN_AGAIN = "fix that first, then run `colocation doctor` again"
 ASK_ADMIN = "an administrator's `colocation doctor` checks them"
 PAGE = "docs/how-to/troubleshoot.md"
@@ -227,7 +231,8 @@ def check_disks(facts: Facts) -> Iterator[Verdict]:
             yield "error", f"{node.name}: {node.disk_reason}: {node.disk_message}", SICK_DISKS
         elif node.capacity_bytes and node.free_bytes < LOW_DISK_SHARE * node.capacity_bytes:
             share = node.free_bytes / node.capacity_bytes
-            yield "warning", f"{node.name}: {share:.0%} of its disk is free", "add nodes or disks, or drop tables"
+            message = f"{node.name}: {share:.0%} of its disk is free, not counting what the kubelet keeps"
+            yield "warning", message, LOW_DISK
 
 
 def check_drains(facts: Facts) -> Iterator[Verdict]:
