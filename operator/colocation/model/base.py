@@ -173,7 +173,11 @@ def problems_of(error: ValidationError, root: str, fields: Collection[str] | Non
 def _problem(one: ErrorDetails, root: str) -> str:
     path = _ascii(".".join(map(str, (root, *one["loc"]))))[:MAX_PATH_CHARACTERS]
     message = _ascii(one["msg"].removeprefix("Value error, "))
-    return f"{path} is missing" if one["type"] == "missing" else f"{path} is {shown(one['input'])}: {message}"
+    if one["type"] == "missing":
+        return f"{path} is missing"
+    if one["type"] == "value_error" and isinstance(one["input"], dict):  # a rule about several of its fields
+        return f"{path}: {message}"
+    return f"{path} is {shown(one['input'])}: {message}"
 
 
 def shown(value: object) -> str:

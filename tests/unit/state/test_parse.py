@@ -184,7 +184,7 @@ def test_spec_that_makes_no_sense_gives_the_reason() -> None:
     columns = [{"name": "a", "type": "int"}, {"name": "A", "type": "int"}]
     parsed = parse_table({"metadata": metadata(), "spec": {"columns": columns, "bucketedBy": ["a"]}})
     assert parsed.spec is None
-    assert "columns named twice: a" in parsed.spec_error
+    assert parsed.spec_error == "spec: columns named twice: a"
 
 
 def test_fields_of_newer_definitions_are_ignored() -> None:
