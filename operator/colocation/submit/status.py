@@ -15,6 +15,8 @@ MAX_REASON_CHARACTERS = 300
 WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"})
 """Of events: meanwhile the pod's containers say ``ContainerCreating``."""
+CONFIG_OF_SPARK = r'configmap "spark-(exec|drv)-[^"]+" not found'
+"""Kubernetes warns of it in the first seconds of every run: Spark makes it after the pod that mounts it."""
 UNSCHEDULABLE, GATED = "Unschedulable", "SchedulingGated"
 """The second: the reason of a pod that a controller, such as Kueue, does not let be scheduled yet."""
 _OF_PREEMPTION = re.compile(r"\s*(no new claims to deallocate,\s*)?preemption: .*", re.DOTALL)
@@ -52,7 +54,7 @@ def _kind(pattern: str, advice: str, *, is_lasting: bool = True, is_queued: bool
 KINDS = (
     _kind(r'secret "(?P<name>[^"]+)" not found',
           "create it (kubectl create secret generic {name} -n {namespace} --from-env-file=FILE), or name another one"),
-    _kind(r'configmap "spark-(exec|drv)-[^"]+" not found', "Spark makes it a moment after the pod", is_lasting=False),
+    _kind(CONFIG_OF_SPARK, "Spark makes it a moment after the pod", is_lasting=False),
     _kind(r'configmap "(?P<name>[^"]+)" not found', "create it in {namespace}, or leave it out of the manifest"),
     _kind(r"couldn't find key \S+ in (Secret|ConfigMap)", "add the key, or leave it out of the manifest"),
     _kind(r"persistentvolumeclaims? \"(?P<name>[^\"]+)\" not found",
@@ -214,9 +216,14 @@ class ApplicationStatus(Frozen):
         return self.phase != "running"
 
     def with_obstacle(self, obstacle: Obstacle | None) -> "ApplicationStatus":
-        """The same, why it does not run, and, if that does not pass by itself, what to do."""
+        """The same, why it does not run, and, if that does not pass by itself, what to do.
+
+        A usual wait is kept for the case that it lasts, and not shown.
+        """
         if self.ended or obstacle is None:
             return self
+        if re.search(CONFIG_OF_SPARK, obstacle.message):
+            return self.model_copy(update={"obstacle": obstacle})
         advice = f"; {obstacle.advice}" if obstacle.advice and obstacle.is_lasting else ""
         state = f"{self.state} ({obstacle.message}{advice})" if self.state else f"{obstacle.message}{advice}"
         return self.model_copy(update={"obstacle": obstacle, "state": state})

@@ -80,6 +80,16 @@ def test_what_keeps_the_driver_from_running(
     assert (found.is_lasting, found.is_partial) == (lasts, False)
 
 
+def test_the_usual_wait_for_the_config_of_spark_is_not_shown() -> None:
+    """Kubernetes warns of it in the first seconds of a run that goes well; only a long wait is worth a line."""
+    starting = ApplicationStatus(state="Running", phase="running", has_executors=True)
+    usual = obstacle('FailedMount: MountVolume.SetUp failed: configmap "spark-exec-231b-conf-map" not found', "shop")
+    waiting_now = starting.with_obstacle(usual)
+    assert (waiting_now.state, waiting_now.obstacle) == ("Running", usual)
+    other = obstacle('FailedMount: MountVolume.SetUp failed: configmap "site" not found', "shop")
+    assert "create it in shop" in starting.with_obstacle(other).state
+
+
 def test_what_the_scheduler_adds_about_preemption_is_left_out() -> None:
     """It is longer than the reason, and no one can do anything about it."""
     reason, preemption = "0/4 nodes are available: 3 Insufficient cpu.", "preemption: 0/4 nodes are available: 4 No."
