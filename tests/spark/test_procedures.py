@@ -166,13 +166,20 @@ def test_partitions_are_values(
 
 
 NO_VALUES = {
-    "i": ("x", "1.5", "3000000000"),
-    "m": ("1.555", "12345", "__HIVE_DEFAULT_PARTITION__"),
-    "b": ("maybe",),
-    "d": ("2024-13-01", "2024-01", "2024", "2024-01-01 10:00:00", "today"),
-    "t": ("2024", "10:00:00", "yesterday", "2024-01-01 25:00:00"),
-    "n": ("2024-02", "x"),
+    "i": (r"what CAST\(… AS INT\) takes without loss", ("x", "1.5", "3000000000")),
+    "m": (r"what CAST\(… AS DECIMAL\(5,2\)\) takes without loss", ("1.555", "12345", "__HIVE_DEFAULT_PARTITION__")),
+    "b": (r"what CAST\(… AS BOOLEAN\) takes without loss", ("maybe",)),
+    "d": (
+        "a date of year, month and day, such as 2024-01-31",
+        ("2024-13-01", "2024-01", "2024", "2024-01-01 10:00:00", "today"),
+    ),
+    "t": (
+        "a date and time, such as 2024-01-31 23:00:00Z, without Z of the session's time zone",
+        ("2024", "10:00:00", "yesterday", "2024-01-01 25:00:00"),
+    ),
+    "n": ("a date and time, such as 2024-01-31 23:00:00", ("2024-02", "x")),
 }
+"""By column: what is allowed, and what is refused."""
 
 
 def test_what_is_no_value_of_a_partition_is_refused(session: SparkSession, tables: ClusterTables) -> None:
@@ -182,10 +189,10 @@ def test_what_is_no_value_of_a_partition_is_refused(session: SparkSession, table
         "PARTITIONED BY (i, m, b, d, t, n)")  # fmt: skip
     session.sql(f"INSERT INTO {table} SELECT 1L, 1, 1.55, true, DATE '2024-01-01', TIMESTAMP '2024-01-01 00:00:00', "
                 "TIMESTAMP_NTZ '2024-02-01 00:00:00'")  # fmt: skip
-    for column, texts in NO_VALUES.items():
+    for column, (allowed, texts) in NO_VALUES.items():
         for text in texts:
-            said = rf"partition: {column}='{re.escape(text)}' is no .*; allowed: .*, or NULL"
-            with pytest.raises(Exception, match=said):
+            error = rf"partition: {column}='{re.escape(text)}' is no .*; allowed: {allowed}, or NULL"
+            with pytest.raises(Exception, match=error):
                 call(session, "drop_partitions", f"'{NAMESPACE}.refused'", f"array(map('{column}', '{text}'))")
     assert session.table(table).count() == 1
 
