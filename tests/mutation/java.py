@@ -2,7 +2,7 @@
 
 Each condition, answer and call for its effect is changed in turn, in the JVMs of a running Spark cluster. JUnit's tests
 that run its line judge it first, then Spark's, until one fails. What a test runs is found out before, and kept in
-``build/mutation`` for the jar.
+``build/mutation`` for the jar and the version of Spark.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from .agents import Agents, JavaMutant
@@ -35,9 +36,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tests", nargs="+", required=True, help="Spark's tests: files or folders")
     parser.add_argument("--sample", type=int, default=50, help="so many mutants at random; 0 = all (default: 50)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default: 1)")
-    parser.add_argument("--seconds", type=float, default=60, help="of tests for a mutant (default: 60)")
+    parser.add_argument("--seconds", type=float, default=120, help="of tests for a mutant (default: 120)")
     given = parser.parse_args(arguments)
-    kept = CHECKOUT / "build" / "mutation" / hashlib.sha256(JAR.read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(JAR.read_bytes()).hexdigest()[:12]
+    kept = CHECKOUT / "build" / "mutation" / f"{digest}-{pyspark.__version__}"
     kept.mkdir(parents=True, exist_ok=True)
     counts = Counter[str]()
     with tempfile.TemporaryDirectory(dir=kept) as folder:

@@ -93,7 +93,8 @@ class JavaJudge:
                 self.unusable.append(item)
                 if len(self.unusable) == MOST_UNUSABLE:
                     return BROKEN
-        return f"survived {survived} tests" if survived else "no test runs it"
+        of_all = sum(mutant.line in ran[item.nodeid][1] for item in items)
+        return f"survived {survived} of {of_all} tests that run it" if survived else "no test runs it"
 
     def _passes(self, item: pytest.Item, items: Sequence[pytest.Item]) -> bool:
         """Whether it passes with fixtures of its own, all but the cluster's, and in a new namespace."""
