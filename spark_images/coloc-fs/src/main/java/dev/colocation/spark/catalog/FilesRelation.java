@@ -112,7 +112,6 @@ final class FilesRelation {
    * The rows of a micro-batch.
    *
    * @param table as of the batch's last snapshot
-   * @param table with the snapshot whose commit added the files
    * @param analyzed the table when the stream was analyzed; rows have its columns
    * @param output the columns as the stream's query has them
    */
