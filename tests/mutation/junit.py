@@ -26,8 +26,9 @@ class JUnit:
     def __init__(self, agents: Agents) -> None:
         self.agents = agents
         self.environment = {**os.environ, "JDK_JAVA_OPTIONS": agents.java_options}
-        command = [CHECKOUT / "scripts" / "junit-classpath", SPARK_HOME]
-        self.classpath = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        script = CHECKOUT / "scripts" / "junit-classpath"
+        printed = subprocess.run([script], check=True, capture_output=True, text=True).stdout.strip()
+        self.classpath = f"{SPARK_HOME / 'jars' / '*'}:{printed}"
 
     def classes(self) -> list[str]:
         """The names of the test classes."""

@@ -113,11 +113,16 @@ class PodPort:
 
 def _cause(error: Exception) -> str:
     """Why a connection failed: of one that the API server refused, the message of its answer."""
-    body: Any = getattr(error, "resp_body", None)
+    otherwise = str(error).split(" -+-+- ", maxsplit=1)[0] or type(error).__name__
+    return _message_of(getattr(error, "resp_body", None), otherwise)
+
+
+def _message_of(body: Any, otherwise: str) -> str:
+    """The message of an API server's or operator's answer; ``otherwise`` where the body has none."""
     try:
         return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return str(error).split(" -+-+- ", maxsplit=1)[0] or type(error).__name__
+    except (ValueError, TypeError, LookupError):
+        return otherwise
 
 
 SNAPSHOT_PORT = 8082
@@ -164,20 +169,13 @@ def _fetch(
 def _read(path: str, status: int, body: bytes, kind: type[Answer]) -> Answer:
     if status != http.client.OK:
         kind_of_error = OperatorUnreachable if status >= http.client.INTERNAL_SERVER_ERROR else CommandFailed
-        raise kind_of_error(f"the operator answered {status} to {path}: {_message_of(body)}")
+        message = _message_of(body, body[:200].decode(errors="replace"))
+        raise kind_of_error(f"the operator answered {status} to {path}: {message}")
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
         message = validation_message(error, f"the operator's {kind.__name__.lower()} (is it of another version?)")
         raise CommandFailed(message) from error
-
-
-def _message_of(body: bytes) -> str:
-    """The operator's own message; of other servers' answers, their beginning."""
-    try:
-        return str(json.loads(body)["message"])
-    except (ValueError, TypeError, LookupError):
-        return body[:200].decode(errors="replace")
 
 
 def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:

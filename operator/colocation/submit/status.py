@@ -15,8 +15,6 @@ MAX_REASON_CHARACTERS = 300
 WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"})
 """Of events: meanwhile the pod's containers say ``ContainerCreating``."""
-CONFIG_OF_SPARK = r'configmap "spark-(exec|drv)-[^"]+" not found'
-"""Kubernetes warns of it in the first seconds of every run: Spark makes it after the pod that mounts it."""
 UNSCHEDULABLE, GATED = "Unschedulable", "SchedulingGated"
 """The second: the reason of a pod that a controller, such as Kueue, does not let be scheduled yet."""
 _OF_PREEMPTION = re.compile(r"\s*(no new claims to deallocate,\s*)?preemption: .*", re.DOTALL)
@@ -28,13 +26,15 @@ class Obstacle(Frozen):
     """Why an application does not run. ``is_lasting``: it stays until something is changed.
 
     Room on the nodes, or in a quota, may come by waiting. ``is_partial``: other executors run, and the application goes
-    on with them. ``is_queued``: a queue holds it back, for as long as that takes.
+    on with them. ``is_queued``: a queue holds it back, for as long as that takes. ``is_usual``: runs that go well have
+    it in their first seconds.
     """
 
     message: str
     is_lasting: bool = True
     is_partial: bool = False
     is_queued: bool = False
+    is_usual: bool = False
     advice: str = ""
 
 
@@ -45,16 +45,20 @@ class _Kind(NamedTuple):
     is_lasting: bool
     advice: str
     is_queued: bool
+    is_usual: bool
 
 
-def _kind(pattern: str, advice: str, *, is_lasting: bool = True, is_queued: bool = False) -> _Kind:
-    return _Kind(re.compile(pattern, re.IGNORECASE), is_lasting, advice, is_queued)
+def _kind(
+    pattern: str, advice: str, *, is_lasting: bool = True, is_queued: bool = False, is_usual: bool = False
+) -> _Kind:
+    return _Kind(re.compile(pattern, re.IGNORECASE), is_lasting, advice, is_queued, is_usual)
 
 
 KINDS = (
     _kind(r'secret "(?P<name>[^"]+)" not found',
           "create it (kubectl create secret generic {name} -n {namespace} --from-env-file=FILE), or name another one"),
-    _kind(CONFIG_OF_SPARK, "Spark makes it a moment after the pod", is_lasting=False),
+    _kind(r'configmap "spark-(exec|drv)-[^"]+" not found', "Spark makes it a moment after the pod", is_lasting=False,
+          is_usual=True),
     _kind(r'configmap "(?P<name>[^"]+)" not found', "create it in {namespace}, or leave it out of the manifest"),
     _kind(r"couldn't find key \S+ in (Secret|ConfigMap)", "add the key, or leave it out of the manifest"),
     _kind(r"persistentvolumeclaims? \"(?P<name>[^\"]+)\" not found",
@@ -84,7 +88,10 @@ def obstacle(message: str, namespace: str = "") -> Obstacle:
     for kind in KINDS:
         if found := kind.pattern.search(message):
             advice = kind.advice.format(namespace=namespace, **found.groupdict())
-            return Obstacle(message=message, is_lasting=kind.is_lasting, advice=advice, is_queued=kind.is_queued)
+            return Obstacle(
+                message=message, is_lasting=kind.is_lasting, advice=advice, is_queued=kind.is_queued,
+                is_usual=kind.is_usual,
+            )  # fmt: skip
     return Obstacle(message=message)
 
 
@@ -222,7 +229,7 @@ class ApplicationStatus(Frozen):
         """
         if self.ended or obstacle is None:
             return self
-        if re.search(CONFIG_OF_SPARK, obstacle.message):
+        if obstacle.is_usual:
             return self.model_copy(update={"obstacle": obstacle})
         advice = f"; {obstacle.advice}" if obstacle.advice and obstacle.is_lasting else ""
         state = f"{self.state} ({obstacle.message}{advice})" if self.state else f"{obstacle.message}{advice}"

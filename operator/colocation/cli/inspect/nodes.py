@@ -183,12 +183,11 @@ def remaining_on(
     replicas += sum(node in nodes for group in left_out for nodes in group.map or ())
     copied = sum(clone.bytes_done for clone in snapshot.clones if clone.source == node)
     held_up = tuple(group for group in left_out if group.may_be_on(node))
-    is_seen = all(one.drain for one in snapshot.nodes if one.name == node)
-    is_drained = any(one.drain for one in snapshot.nodes if one.name == node)
+    drains = [one.drain for one in snapshot.nodes if one.name == node]
     reasons = tuple(
-        f"group {'/'.join(key)} cannot leave it: {stalled[key]}" for key in here if is_drained and key in stalled
+        f"group {'/'.join(key)} cannot leave it: {stalled[key]}" for key in here if any(drains) and key in stalled
     )
-    return Remaining(replicas, max(0, unsent - copied), held_up, is_seen, reasons)
+    return Remaining(replicas, max(0, unsent - copied), held_up, all(drains), reasons)
 
 
 def stalled_groups(snapshot: Snapshot) -> dict[Key, str]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -231,16 +231,17 @@ def test_a_load_whose_log_is_gone_shows_that_it_succeeded(run: Run, cluster: Fak
     assert (done.exit_code, "succeeded; its result could not be read" in done.stdout) == (0, True)
 
 
+def interrupted(_: object) -> NoReturn:
+    """Ctrl-C while this runs."""
+    raise KeyboardInterrupt
+
+
 def test_an_interrupted_wait_leaves_the_application(
     run: Run, cluster: FakeCluster, kubeflow: Kubeflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C ends the command, not the application; the message has how to watch and how to end it."""
     created = kubeflow(state="RUNNING")
-
-    def interrupt(steps: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(launch, "follow", interrupt)
+    monkeypatch.setattr(launch, "follow", interrupted)
     done = run("submit", "-f", "-", stdin=manifest())
     assert done.exit_code == 1
     assert "interrupted; SparkApplication report goes on" in done.stderr
@@ -253,10 +254,6 @@ def test_an_interrupted_creation_names_what_may_run(
 ) -> None:
     """Whether the API server has taken the request is not known."""
     created = kubeflow(state="RUNNING")
-
-    def interrupted(_application: object) -> str:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(created, "create", interrupted)
     done = run("submit", "-f", "-", stdin=manifest())
     reference = "sparkapplications.sparkoperator.k8s.io report -n shop"

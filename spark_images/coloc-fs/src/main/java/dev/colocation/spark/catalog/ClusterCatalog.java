@@ -184,7 +184,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       if (!KubernetesApi.isForbidden(error)) {
         throw ColocationException.unchecked(error);
       }
-      return inCurrentNamespace(identifier, find, choose, error);
+      return loadInCurrentNamespace(identifier, find, choose, error);
     }
     return (found.isPresent() ? found : found(ofCurrentNamespace, find, choose))
         .orElseThrow(() -> new NoSuchTableException(identifier));
@@ -194,7 +194,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
    * Of {@code orders.snapshots}: whether {@code orders} is a namespace, accounts with rights in the current one alone may not ask. Of
    * {@code orders.history} the error has both: the metadata tables of {@code orders}, and the right that is missing.
    */
-  private Table inCurrentNamespace(
+  private Table loadInCurrentNamespace(
       Identifier identifier, Finder find, BiFunction<ClusterView, ColocatedTable, LoadedTable> choose, Exception forbidden) {
     try {
       return found(inCurrentNamespace(identifier), find, choose).orElseThrow(() -> ColocationException.unchecked(forbidden));
