@@ -8,13 +8,14 @@ import pytest
 from tests.support.ports import free_ports
 
 
-def test_a_port_is_kept_for_its_server() -> None:
-    """No connection gets it, not even one that wants just it; a server that starts later listens on it."""
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.77.3.4"])
+def test_a_port_is_kept_for_its_server(address: str) -> None:
+    """Nobody gets it, not even who wants just it, on whichever address of loopback; its server listens on all."""
     [port] = free_ports(1)
-    with closing(socket.socket()) as connection, pytest.raises(OSError, match="in use"):
-        connection.bind(("127.0.0.1", port))
-    with closing(socket.create_server(("127.0.0.1", port))):
-        socket.create_connection(("127.0.0.1", port)).close()
+    with closing(socket.socket()) as other, pytest.raises(OSError, match="in use"):
+        other.bind((address, port))
+    with closing(socket.create_server(("", port))):
+        socket.create_connection((address, port)).close()
 
 
 def test_ports_differ() -> None:
