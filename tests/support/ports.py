@@ -10,7 +10,7 @@ def free_ports(count: int) -> list[int]:
 
     They are held until this process ends: the kernel gives a port that is only free now to the next outgoing
     connection, of which parallel tests open hundreds, and a server that starts later cannot listen any more. They are
-    held on all addresses, as a server that listens on all needs that nobody has its port on any of them.
+    held on all addresses: a server that listens on all cannot start if its port is taken on one of them.
     """
     held = [socket.socket() for _ in range(count)]
     for one in held:

@@ -10,7 +10,7 @@ from tests.support.ports import free_ports
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.77.3.4"])
 def test_a_port_is_kept_for_its_server(address: str) -> None:
-    """Nobody gets it, not even who wants just it, on whichever address of loopback; its server listens on all."""
+    """No other socket gets it, on any address of loopback, although it asks for it; its server listens on all."""
     [port] = free_ports(1)
     with closing(socket.socket()) as other, pytest.raises(OSError, match="in use"):
         other.bind((address, port))

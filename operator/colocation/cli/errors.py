@@ -9,6 +9,7 @@ from kubernetes.config import ConfigException
 from pydantic import ValidationError
 from urllib3.exceptions import HTTPError, SSLError
 
+from ..model.wording import first_few
 from ..submit.manifest import ManifestError
 from ..submit.run import RunError, is_passing, status_message
 from .terminal.output import tell
@@ -113,9 +114,7 @@ def api_message(error: ApiException) -> str:
 def validation_message(error: ValidationError, what: str) -> str:
     """Every wrong field of a document by its path, with what it holds: ``groups[0].spec.buckets: … (given 0)``."""
     problems = [f"{field_path(item['loc'])}: {item['msg']} (given {item['input']!r:.80})" for item in error.errors()]
-    if len(problems) > MAX_PROBLEMS:
-        problems[MAX_PROBLEMS:] = [f"and {len(problems) - MAX_PROBLEMS} more"]
-    return f"{what} is not valid:\n  " + "\n  ".join(problems)
+    return f"{what} is not valid:\n  " + "\n  ".join(first_few(problems, MAX_PROBLEMS))
 
 
 def field_path(location: tuple[int | str, ...]) -> str:

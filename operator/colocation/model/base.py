@@ -15,6 +15,8 @@ from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 from pydantic_core import ErrorDetails
 
+from .wording import first_few
+
 COMPACT = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 """Of ``pydantic.dataclasses``: the wire form of ``Observed``, for types of which a large cluster has hundreds of
 thousands at a time. With slots they take a quarter of a model's memory.
@@ -165,9 +167,7 @@ def problems_of(error: ValidationError, root: str, fields: Collection[str] | Non
         for one in error.errors(include_url=False, include_context=False)
         if fields is None or not one["loc"] or one["loc"][0] in fields
     ]
-    listed = [_problem(one, root) for one in found[:MAX_LISTED]]
-    more = [f"and {len(found) - MAX_LISTED} more"] if len(found) > MAX_LISTED else []
-    return "; ".join([*listed, *more])
+    return "; ".join(first_few([_problem(one, root) for one in found], MAX_LISTED))
 
 
 def _problem(one: ErrorDetails, root: str) -> str:

@@ -25,6 +25,7 @@ from .base import Frozen, Observed, parse_time
 from .conditions import Reason
 from .group import ColocationGroupStatus
 from .names import LEASE_NAME
+from .wording import listed
 
 SIGN_OF_LIFE_KEY = "operator.json"
 """Of the ConfigMap ``<group>-spark``."""
@@ -145,9 +146,7 @@ def dead_buckets(status: ColocationGroupStatus, ready: Collection[str]) -> list[
 
 def _listed(buckets: list[int]) -> str:
     """``bucket 3``, ``buckets 0, 3, 5``, or ``buckets 0, 1, 2 and 7 more``."""
-    shown = ", ".join(map(str, buckets[:MAX_NAMED_BUCKETS]))
-    more = f" and {len(buckets) - MAX_NAMED_BUCKETS} more" if len(buckets) > MAX_NAMED_BUCKETS else ""
-    return f"bucket{'' if len(buckets) == 1 else 's'} {shown}{more}"
+    return f"bucket{'' if len(buckets) == 1 else 's'} {listed(buckets, MAX_NAMED_BUCKETS)}"
 
 
 MASTER = "spark.master"

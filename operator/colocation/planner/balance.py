@@ -18,12 +18,12 @@ from itertools import chain
 
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence, ColocationGroupSpec
+from colocation.model.wording import listed
 
 from .cluster import NO_NODES, Cluster, GroupKey, Pool, Standing
 from .evenness.exchange import even_placement
 from .evenness.min_cost_flow import EvennessProblem
 from .evenness.shares import is_even
-from .status import listed
 from .transitions import MovePlan, check_room, replaced, replacements, too_few_nodes
 from .view import GroupView, Placement
 

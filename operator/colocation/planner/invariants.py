@@ -13,11 +13,11 @@ from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
 from colocation.model.plan import BucketProblem, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
+from colocation.model.wording import listed
 
 from .approval import standing_proposal
 from .cluster import Cluster, GroupKey
 from .start import is_running
-from .status import listed
 from .transitions import CORDONED
 from .view import GroupView
 

@@ -17,11 +17,12 @@ from colocation.model.base import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
 from colocation.model.plan import BucketProblem, MoveKind
+from colocation.model.wording import counted
 
 from .cluster import Standing
 from .evenness.min_cost_flow import EvennessProblem, solve
 from .evenness.shares import is_even, whole_shares
-from .status import count_of, waiting_message
+from .status import waiting_message
 from .transitions import MovePlan, check_room, in_place_moves, replacements, too_few_nodes
 from .view import GroupView, Placement
 
@@ -187,7 +188,7 @@ def too_large(view: GroupView) -> str | None:
     size_bytes = map_bytes(view.map) + ceil(lacking * (fmean(map(len, names)) + SEPARATORS_OF_A_NODE))
     if size_bytes <= MAX_MAP_BYTES:
         return None
-    buckets, replicas = count_of(view.spec.buckets, "bucket"), count_of(view.spec.replicas, "replica")
+    buckets, replicas = counted(view.spec.buckets, "bucket"), counted(view.spec.replicas, "replica")
     return (
         f"the map of {buckets} with {replicas} each takes {size_bytes} bytes with these nodes' names, and an object of "
         f"Kubernetes has room for {MAX_MAP_BYTES}; use fewer buckets or replicas"

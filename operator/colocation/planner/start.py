@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Move
 from colocation.model.snapshot import Clone
+from colocation.model.wording import counted
 
 from .cluster import Cluster, Standing
-from .status import count_of, failing_message, timestamp
+from .status import failing_message, timestamp
 from .transitions import CORDONED, MovePlan
 from .view import GroupView
 
@@ -141,7 +142,7 @@ class Starter:
             return False
         if clone.retry_at <= self.cluster.now:
             return True
-        times = count_of(clone.failures, "time")
+        times = counted(clone.failures, "time")
         message = f"the clone to node {move.to} failed {times}; next try at {timestamp(clone.retry_at)}"
         move_plan.block(move.bucket, Reason.CLONE_FAILED, message)
         return False
@@ -164,7 +165,7 @@ def stalled_clone(view: GroupView) -> BucketProblem | None:
     cause = "" if node is not None and node.ready else "; the node is not ready"
     message = (
         f"the clone of bucket {clone.bucket} to node {clone.to} has not advanced since {timestamp(clone.since)} "
-        f"({clone.bytes_done} of {view.bytes_of(clone.bucket)} bytes, {count_of(clone.failures, 'failure')}){cause}"
+        f"({clone.bytes_done} of {view.bytes_of(clone.bucket)} bytes, {counted(clone.failures, 'failure')}){cause}"
     )
     since = timestamp(clone.since)
     return BucketProblem(bucket=clone.bucket, reason=Reason.CLONE_NOT_ADVANCING, message=message, since=since)

@@ -19,6 +19,7 @@ from datetime import datetime
 from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem
 from colocation.model.snapshot import Node
+from colocation.model.wording import counted, listed
 
 from .cluster import LIVE_REPLICAS_TO_WAIT
 from .view import GroupView
@@ -81,7 +82,7 @@ def failing_message(view: GroupView, nodes: Iterable[str]) -> str:
     for node in nodes:
         target = view.group.failing_targets[node]
         cause = f": {target.cause}" if target.cause else ""
-        failures, again = count_of(target.failures, "clone"), timestamp(target.retry_at)
+        failures, again = counted(target.failures, "clone"), timestamp(target.retry_at)
         sentences.append(f"{failures} to node {node} failed{cause}; it is tried again at {again}")
     return "; ".join(sentences)
 
@@ -170,7 +171,7 @@ def mark_message(view: GroupView) -> str:
 
 def stable_message(buckets: int, replicas: int) -> str:
     """``replicas``: of all buckets together."""
-    return f"all {count_of(replicas, 'replica')} of {count_of(buckets, 'bucket')} are complete"
+    return f"all {counted(replicas, 'replica')} of {counted(buckets, 'bucket')} are complete"
 
 
 def _problem(view: GroupView, bucket: int, finding: Finding) -> BucketProblem:
@@ -186,7 +187,7 @@ def _message(view: GroupView, findings: dict[int, Finding], reason: Reason) -> s
             causes[finding[1]].append(bucket)
     texts = [f"{buckets_of(buckets, len(view.map))}: {cause}" for cause, buckets in causes.items()]
     others = len(findings) - sum(len(buckets) for buckets in causes.values())
-    return "; ".join(texts) + (f"; {count_of(others, 'bucket')} more for lesser reasons" if others else "")
+    return "; ".join(texts) + (f"; {counted(others, 'bucket')} more for lesser reasons" if others else "")
 
 
 def first_cause(problems: list[BucketProblem], total: int) -> BucketProblem | None:
@@ -197,19 +198,8 @@ def first_cause(problems: list[BucketProblem], total: int) -> BucketProblem | No
     buckets = sorted({one.bucket for one in problems if one.reason == first.reason})
     others = len({one.bucket for one in problems}.difference(buckets))
     where = buckets_of(buckets, total) if len(buckets) > 1 else f"bucket {first.bucket}"
-    more = f"; {count_of(others, 'bucket')} more for other reasons" if others else ""
+    more = f"; {counted(others, 'bucket')} more for other reasons" if others else ""
     return first.model_copy(update={"message": f"{where}: {first.message}{more}"})
-
-
-MAX_LISTED = 10
-
-
-def listed(names: Iterable[object], limit: int = MAX_LISTED) -> str:
-    """``0, 3, 5``; what exceeds ``limit`` becomes ``and 7 more``."""
-    shown = [str(name) for name in names]
-    if len(shown) <= limit:
-        return ", ".join(shown)
-    return f"{', '.join(shown[:limit])} and {len(shown) - limit} more"
 
 
 def buckets_of(buckets: list[int], total: int) -> str:
@@ -221,8 +211,3 @@ def buckets_of(buckets: list[int], total: int) -> str:
 def timestamp(moment: datetime) -> str:
     """RFC 3339 with seconds; UTC as ``Z``."""
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def count_of(number: int, noun: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -16,9 +16,10 @@ from itertools import chain
 from colocation.model.conditions import Reason
 from colocation.model.group import Proposal
 from colocation.model.plan import BucketProblem, Drop, Move, MoveKind
+from colocation.model.wording import counted, listed
 
 from .cluster import Standing
-from .status import check_replica_whole, count_of, is_balancing, listed
+from .status import check_replica_whole, is_balancing
 from .view import GroupView, Placement
 
 CORDONED = "cordoned or tainted, or its disk or agent accepts no new data"
@@ -60,7 +61,7 @@ def too_few_nodes(view: GroupView) -> str:
     """What to say when a bucket's replicas find no other nodes: how many there are, why not more, and the next step."""
     holders = set(chain.from_iterable(view.map))
     able = len(view.pool.weights) + len(holders.intersection(view.pool.unschedulable))
-    wanted = count_of(view.spec.replicas, "replica")
+    wanted = counted(view.spec.replicas, "replica")
     message = f"{wanted} need as many nodes that may hold them; there are {able}"
     return "; ".join([message, *_nodes_left_out(view), *unschedulable_nodes(view), "add nodes, or lower spec.replicas"])
 
@@ -70,7 +71,7 @@ def _nodes_left_out(view: GroupView) -> list[str]:
     wanted = view.spec.node_selector.items()
     left_out = sum(any(node.labels.get(key) != value for key, value in wanted) for node in view.cluster.nodes.values())
     selector = listed(sorted(f"{key}={value}" for key, value in wanted))
-    return [f"nodeSelector {selector} leaves out {count_of(left_out, 'node')}"] if left_out else []
+    return [f"nodeSelector {selector} leaves out {counted(left_out, 'node')}"] if left_out else []
 
 
 def unschedulable_nodes(view: GroupView) -> list[str]:

@@ -22,6 +22,7 @@ from ..model.group import (
 from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
+from ..model.wording import listed
 from ..state.clone_jobs import FAILURES_BEFORE_LEFT_OUT, EndedClone
 from ..state.objects import ObservedGroup
 from ..state.views import GroupView
@@ -271,10 +272,9 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
 
 def kinds_message(lost_fields: tuple[str, ...]) -> str:
     """What it means that CRDs lack fields of statuses, and what to do."""
-    named = ", ".join(lost_fields[:MAX_NAMED_FIELDS])
-    more = f" and {len(lost_fields) - MAX_NAMED_FIELDS} more" if len(lost_fields) > MAX_NAMED_FIELDS else ""
+    named = listed(lost_fields, MAX_NAMED_FIELDS)
     return (
-        f"the cluster's CRDs are older than the operator and do not keep {named}{more}: nothing is deleted from disks. "
+        f"the cluster's CRDs are older than the operator and do not keep {named}: nothing is deleted from disks. "
         f"Apply this release's: {APPLY_KINDS}"
     )
 

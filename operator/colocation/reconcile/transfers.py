@@ -17,8 +17,8 @@ from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
 from ..model.snapshot import FailingTarget, Node, Snapshot
+from ..model.wording import listed
 from ..planner.cluster import room_left
-from ..planner.status import listed
 from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, retry_at, transfer_name
 from ..state.held import GroupFiles, Held, holdings
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable

@@ -7,7 +7,6 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.plan import GroupPlan
 from colocation.planner import plan
-from colocation.planner.status import listed
 from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 THREE = ["node-1", "node-2", "node-3"]
@@ -112,12 +111,6 @@ def test_message_names_buckets_node_and_time() -> None:
 def test_message_of_a_mark(mark: str, nodes: list[object] | None, message: str) -> None:
     """It comes first, and what else is wrong after it."""
     assert planned(nodes=nodes, marked_unstable=mark).message == message
-
-
-def test_lists_are_short() -> None:
-    """Of buckets and nodes in messages."""
-    assert listed(range(3), 3) == "0, 1, 2"
-    assert listed(range(5), 3) == "0, 1, 2 and 2 more"
 
 
 def test_message_of_a_node_of_which_little_is_known() -> None:

@@ -9,8 +9,8 @@ from ...model.base import Frozen
 from ...model.conditions import APPLY_KINDS, Reason
 from ...model.names import LEASE_DURATION_SECONDS
 from ...model.snapshot import Snapshot
+from ...model.wording import counted
 from ..inspect.nodes import EMPTY, remaining_on, stalled_groups
-from ..terminal.output import counted
 
 Level = Literal["ok", "note", "warning", "error"]
 """A note is no fault of the installation: something that you may not do, or may not see."""

@@ -17,12 +17,13 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ...model.names import APP_NAME, LABEL_NAME
+from ...model.wording import counted
 from ..cluster import Cluster
 from ..errors import CommandFailed, api_message
 from ..port_forward import fetch_snapshot
 from ..terminal.live import warn
 from ..terminal.options import context_option, operator_namespace_option
-from ..terminal.output import columns, counted, size, tell
+from ..terminal.output import columns, size, tell
 
 REDACTED = "REDACTED"
 DROPPED_METADATA = ("managedFields",)

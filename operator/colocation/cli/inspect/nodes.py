@@ -21,6 +21,7 @@ from ...model.group import BucketSequence, ColocationGroupStatus
 from ...model.names import ANNOTATION_ACCEPTED_DISK, LABEL_DRAIN
 from ...model.salvage import salvage
 from ...model.snapshot import Node, Snapshot
+from ...model.wording import counted, first_few
 from ...planner import plan
 from ...reconcile.evidence import READERS_LEARN_SECONDS
 from ..cluster import Cluster
@@ -28,7 +29,7 @@ from ..errors import HTTP_FORBIDDEN, CommandFailed, WrongUsage, api_message, may
 from ..port_forward import fetch_snapshot
 from ..terminal.live import Say, View, bar, moving_line, show_once_or_watch, watch_option
 from ..terminal.options import complete_node, context_option, operator_namespace_option, output_option, timeout_option
-from ..terminal.output import Format, columns, counted, first_few, size, write
+from ..terminal.output import Format, columns, size, write
 
 Json = dict[str, Any]
 Key = tuple[str, str]

@@ -19,11 +19,12 @@ from ...model.names import group_reference
 from ...model.reader_rules import CURRENT, SIGN_OF_LIFE_KEY, Freshness
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus
+from ...model.wording import counted, first_few
 from ..cluster import Cluster
 from ..errors import HTTP_FORBIDDEN
 from ..terminal.live import View, show_once_or_watch, warn, watch_option
 from ..terminal.options import Target, all_namespaces_option, cluster_options, complete_group, output_option
-from ..terminal.output import Format, columns, counted, first_few, size, write
+from ..terminal.output import Format, columns, size, write
 from .moves import render_moves
 
 ASKED_CONFIG_MAPS = 3

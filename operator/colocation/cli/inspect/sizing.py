@@ -18,11 +18,12 @@ from ...model.base import Frozen
 from ...model.names import group_key
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus
+from ...model.wording import counted
 from ..cluster import Cluster
 from ..errors import CommandFailed, WrongUsage, api_message, is_forbidden
 from ..jobs.table_commands import placed_by
 from ..terminal.options import Target, cluster_options, complete_table, output_option
-from ..terminal.output import Format, counted, size, write
+from ..terminal.output import Format, size, write
 
 MIB, GIB = 2**20, 2**30
 SMALLEST_FILE_BYTES, LARGEST_FILE_BYTES = 32 * MIB, GIB

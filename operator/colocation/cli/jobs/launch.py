@@ -14,6 +14,7 @@ from urllib3.exceptions import HTTPError
 
 from ...model.base import Frozen
 from ...model.names import config_map_of, group_key
+from ...model.wording import counted
 from ...submit import Decision, GroupView, ManifestError, PreparedApplication, group_label, prepare
 from ...submit.clients import Applications, DirectApplications, KubernetesApplications
 from ...submit.direct import DirectSubmission, direct_submission, driver_job
@@ -24,7 +25,7 @@ from ..cluster import Cluster
 from ..errors import CommandFailed, said_by
 from ..terminal.live import bar, moving_line, warn
 from ..terminal.options import Target, bundle, cluster_options, output_option, read_manifest, timeout_option
-from ..terminal.output import Format, counted, size, tell, write
+from ..terminal.output import Format, size, tell, write
 from .job_options import override_options
 
 HINT_AFTER_SECONDS = 30.0

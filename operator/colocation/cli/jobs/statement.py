@@ -18,6 +18,7 @@ from ...model.driver_output import RESULT_PORT, new_token, token_digest
 from ...model.names import LABEL_PRIVATE
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus
+from ...model.wording import counted
 from ...submit import Decision, ManifestError
 from ...submit.clients import Applications
 from ...submit.programs import SqlRequest, sql_application
@@ -26,7 +27,7 @@ from ..cluster import Cluster
 from ..errors import HTTP_NOT_FOUND, CommandFailed
 from ..port_forward import PodPort
 from ..terminal.options import Target, bundle, cluster_options
-from ..terminal.output import counted, tell
+from ..terminal.output import tell
 from .job_options import JobOptions, job_options
 from .launch import RunOptions, Started, follow, group_view, run_options, start
 from .statement_rows import RowsFormat, StatementResult, Time, render

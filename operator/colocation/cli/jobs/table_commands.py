@@ -13,6 +13,7 @@ from ...model.base import MAX_BUCKETS
 from ...model.names import group_reference, private_group_name
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
+from ...model.wording import counted, first_few
 from ...submit.programs import (
     CompactRequest,
     DropPartitionsRequest,
@@ -25,7 +26,7 @@ from ...submit.programs import (
 )
 from ..terminal.live import warn
 from ..terminal.options import Target, bundle, cluster_options, complete_table, output_option
-from ..terminal.output import Format, counted, size, tell, write
+from ..terminal.output import Format, size, tell, write
 from .job_options import JobOptions, job_options
 from .launch import Run, RunOptions, group_view, missing_result, print_result, run, run_options
 
@@ -113,9 +114,8 @@ def with_missing(text: str, result: Mapping[str, Any]) -> str:
     missing = result["replicas_missing"]
     substitutes = result.get("substitutes", ())
     elsewhere = sorted({f"bucket {one['bucket']}: {one['node']} for {one['away']}" for one in substitutes})
-    if len(elsewhere) > MAX_LISTED_SUBSTITUTES:
-        elsewhere[MAX_LISTED_SUBSTITUTES:] = [f"and {len(elsewhere) - MAX_LISTED_SUBSTITUTES} more"]
-    where = f" (meanwhile they are on other nodes: {', '.join(elsewhere)})" if elsewhere else ""
+    shown = ", ".join(first_few(elsewhere, MAX_LISTED_SUBSTITUTES))
+    where = f" (meanwhile they are on other nodes: {shown})" if elsewhere else ""
     copies = counted(missing, "missing copy of a file", "missing copies of files")
     return f"{text}; the operator repairs {copies}{where}" if missing else text
 

@@ -13,13 +13,14 @@ from ...model.adoption import Folders, TableFolder
 from ...model.names import ANNOTATION_ADOPTS, ANNOTATION_DISCARDED_FOLDERS, table_directory
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableSpec, ColocatedTableStatus, retained_history
+from ...model.wording import counted, first_few
 from ...reconcile.adoption import AdoptionStep, Does, adoption_steps, replicas_of
 from ..cluster import Cluster
 from ..errors import HTTP_CONFLICT, CommandFailed, said_by
 from ..port_forward import OperatorUnreachable, fetch_folders
 from ..terminal.live import Say, moving_line
 from ..terminal.options import Seconds, Target, cluster_options, operator_namespace_option, output_option
-from ..terminal.output import Format, columns, counted, first_few, size, write
+from ..terminal.output import Format, columns, size, write
 
 POLL_SECONDS = 2.0
 MAX_ELSEWHERE = 5
@@ -311,7 +312,7 @@ class Adoption:
             return f"{why}; {nothing}"
         table = f"table {self._table!r}" if self._table else "tables"
         where = f" of namespace {self._namespace!r}" if self._namespace else ""
-        names = ", ".join(first_few(self.elsewhere, MAX_ELSEWHERE, lambda more: f"{more} more"))
+        names = ", ".join(first_few(self.elsewhere, MAX_ELSEWHERE))
         return f"{nothing} of {table}{where}; there are folders of {names}: choose -n, or -A"
 
     def _frozen(self) -> list[str]:

@@ -15,12 +15,13 @@ from ...model.group import RecycledTable
 from ...model.names import ANNOTATION_RECOVERS, RECOVER_PREFIX, group_key
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableStatus, TableSnapshot
+from ...model.wording import counted
 from ..cluster import Cluster, SeenGroups
 from ..errors import CommandFailed
 from ..inspect.objects import members_in, recycled_in
 from ..terminal.live import warn
 from ..terminal.options import Seconds, Target, cluster_options, complete_table, output_option
-from ..terminal.output import Format, counted, size, tell, write
+from ..terminal.output import Format, size, tell, write
 
 POLL_SECONDS = 0.5
 SETTLED_SECONDS = 5.0

@@ -1,7 +1,7 @@
 """One way out for every command: text for people, JSON and YAML for programs."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import click
@@ -42,17 +42,6 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return in_one_line(str(value))
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """``1 bucket``, ``2 buckets``; ``plural``: where it is not the noun with an s."""
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
-
-
-def first_few(parts: Sequence[str], most: int, rest: Callable[[int], str]) -> list[str]:
-    """The first ``most`` parts; of how many there are more, what ``rest`` writes."""
-    more = len(parts) - most
-    return [*parts[:most], *([f"and {rest(more)}"] if more > 0 else [])]
 
 
 def size(count: float | None) -> str:

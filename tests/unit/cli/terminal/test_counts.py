@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from colocation import cli
-from colocation.cli.terminal.output import counted, size
+from colocation.cli.terminal.output import size
 
 NOUNS = ("bucket", "byte", "core", "executor", "file", "group", "move", "node", "partition", "replica", "row", "table")
 COUNT_WITH_PLURAL = re.compile(rf"[{{][^{{}}]*[}}] ({'|'.join(NOUNS)})s\b")
@@ -18,14 +18,6 @@ def test_no_count_stands_before_a_fixed_plural(source: Path) -> None:
     """``counted`` chooses the form. Of a thousand rows a load shows ``3 of 1,000 rows``, which is never one."""
     lines = [line.strip() for line in source.read_text().splitlines() if COUNT_WITH_PLURAL.search(line)]
     assert [line for line in lines if " of {write." not in line] == []
-
-
-@pytest.mark.parametrize(("count", "text", "verb"), [(0, "0 buckets", "are"), (1, "1 bucket", "is"),
-                                                     (2, "2 buckets", "are")])  # fmt: skip
-def test_a_count_agrees_with_its_noun(count: int, text: str, verb: str) -> None:
-    """Also where the plural is no -s."""
-    assert counted(count, "bucket") == text
-    assert counted(count, "bucket is", "buckets are") == f"{text} {verb}"
 
 
 @pytest.mark.parametrize(("count", "text"), [
