@@ -27,7 +27,7 @@ def place_application(review: Review, known: Known) -> Verdict:
         prepared = prepare(_in_namespace(application, review.namespace), group)
     except ManifestError as error:
         return Verdict.denied(REASON, str(error))
-    return Verdict(patch=tuple(_patch(application, prepared.application)))
+    return Verdict(patch=tuple(_patch(application, prepared.application)), warnings=prepared.warnings)
 
 
 def _group(reference: str, namespace: str, known: Known) -> GroupView:

@@ -4,6 +4,7 @@ The server's pod is the driver. Kubeflow's operator takes accounts and all else 
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
 from .group_view import Decision, GroupView, decide
@@ -38,6 +39,17 @@ def place_server(application: Json, group: GroupView) -> Decision:
     check_hadoop_conf(spec, ours, "spec")
     spec["sparkConf"] = merge_conf(spec["sparkConf"], ours, "spec.sparkConf")
     return decision
+
+
+def warnings_about(application: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a prepared SparkConnect may lack: another account may have the rights, so this is no refusal."""
+    if application["spec"]["server"]["template"]["spec"].get("serviceAccountName"):
+        return ()
+    return (
+        f"{TEMPLATES['driver']}.spec.serviceAccountName is not given: the server runs as ServiceAccount default, and "
+        "is restarted without end if that lacks a Spark driver's rights; give spark, which `colocation init -n "
+        f"{application['metadata']['namespace']}` makes",
+    )
 
 
 def _checked(value: object) -> Json:

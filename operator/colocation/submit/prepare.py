@@ -140,11 +140,12 @@ PLACE = {"kubeflow": kubeflow.place_application, "scheduled": kubeflow.place_sch
 
 
 class PreparedApplication(Frozen):
-    """What is to be created, of which kind, and the decision that was taken for it."""
+    """What is to be created, of which kind, the decision that was taken for it, and what to warn of."""
 
     application: dict[str, Any]
     decision: Decision
     kind: ApplicationKind
+    warnings: tuple[str, ...] = ()
 
 
 def prepare(application: Mapping[str, Any], group: GroupView) -> PreparedApplication:
@@ -169,4 +170,5 @@ def prepare(application: Mapping[str, Any], group: GroupView) -> PreparedApplica
         raise conflict("metadata.namespace", metadata["namespace"], group.namespace, "submit it there")
     decision = PLACE[kind.flavour](prepared, group)
     metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION_DECISION: str(decision)}
-    return PreparedApplication(application=prepared, decision=decision, kind=kind)
+    warnings = connect.warnings_about(prepared) if kind.flavour == "connect" else ()
+    return PreparedApplication(application=prepared, decision=decision, kind=kind, warnings=warnings)

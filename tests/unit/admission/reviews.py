@@ -15,6 +15,7 @@ RESOURCES = {
     "ColocatedTable": ("colocation.dev", "v1alpha1", "colocatedtables"),
     "SparkApplication": ("sparkoperator.k8s.io", "v1beta2", "sparkapplications"),
     "ScheduledSparkApplication": ("sparkoperator.k8s.io", "v1beta2", "scheduledsparkapplications"),
+    "SparkConnect": ("sparkoperator.k8s.io", "v1alpha1", "sparkconnects"),
 }
 
 

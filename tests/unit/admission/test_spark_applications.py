@@ -11,7 +11,8 @@ from colocation.admission.spark_applications import place_application
 from colocation.model.reader_rules import Freshness
 from colocation.submit import GroupView, prepare
 
-from ..submit.applications_under_test import schedule, spark_application
+from ..submit.applications_under_test import sales_group, schedule, spark_application
+from ..submit.test_prepare_connect import connect_server
 from .reviews import JsonObject, creation, group, known, update
 
 STABLE_CONDITION = {"type": "Stable", "status": "False", "reason": "NodeGone", "message": "node-2 is gone"}
@@ -55,6 +56,13 @@ def test_an_operator_that_does_not_lead_takes_no_group_for_stable() -> None:
     assert decision["colocation.dev/decision"] == (
         "colocate: false, reason: group is not stable: OperatorSilent: this operator does not lead"
     )
+
+
+def test_who_applies_a_server_without_an_account_is_warned() -> None:
+    """In the words of `colocation submit`."""
+    verdict = place_application(creation(connect_server()), known(groups=[group()]))
+    assert verdict.allowed and verdict.patch
+    assert verdict.warnings == prepare(connect_server(), sales_group()).warnings != ()
 
 
 def test_what_was_prepared_is_not_patched() -> None:

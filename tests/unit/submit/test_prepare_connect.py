@@ -52,6 +52,18 @@ def test_executors_have_the_servers_account() -> None:
     assert prepared["spec"]["image"] == "own:1"
 
 
+def test_a_server_without_an_account_is_warned_of() -> None:
+    """It would run as `default` and, without a driver's rights, be restarted without end and a word."""
+    [warning] = prepare(connect_server(), sales_group()).warnings
+    assert warning == (
+        "spec.server.template.spec.serviceAccountName is not given: the server runs as ServiceAccount default, and is "
+        "restarted without end if that lacks a Spark driver's rights; give spark, which `colocation init -n shop` makes"
+    )
+    made = connect_server()
+    override(made, Overrides(service_account="spark"))
+    assert prepare(made, sales_group()).warnings == ()
+
+
 def test_few_executors_are_noted() -> None:
     """Cores are counted as those of an application."""
     crowded = connect_server(executor={"instances": 3, "cores": 100})

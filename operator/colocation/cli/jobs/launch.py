@@ -183,6 +183,8 @@ def start(
     """
     named = _with_name(application) if options.direct else application
     prepared = prepare(named, group)
+    for warning in prepared.warnings:
+        tell(f"Warning: {warning}", err=True)
     if options.dry_run:
         print_object(prepared, options.direct)
         return Started(prepared.decision, group.namespace)

@@ -18,6 +18,7 @@ from colocation.submit.status import ApplicationStatus, obstacle
 
 from ...submit.applications_under_test import schedule, spark_application
 from ...submit.fake_applications import FakeApplications, VirtualTime
+from ...submit.test_prepare_connect import connect_server
 from ..conftest import FakeCluster, Run, group_object, table_object
 
 LOADED = {
@@ -148,6 +149,15 @@ def test_a_schedule_is_created_and_not_waited_for(run: Run, cluster: FakeCluster
     assert done.stdout.splitlines() == ["colocate: true"]
     assert "watch it" in done.stderr
     assert created.objects["report"]["spec"]["template"]["executor"]["template"]
+
+
+def test_a_server_without_an_account_is_warned_of(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Kubeflow's operator may restart it without end; it is made, since the account may have the rights."""
+    created = kubeflow(state="Ready")
+    done = run("submit", "-f", "-", stdin=yaml.safe_dump(connect_server()))
+    assert done.exit_code == 0
+    assert "Warning: spec.server.template.spec.serviceAccountName is not given" in done.stderr
+    assert list(created.objects) == ["notebooks"]
 
 
 def test_no_wait_returns_at_once(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
