@@ -258,8 +258,13 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     Map<String, String> given = Pipelines.withoutOwn(properties);
     Map<String, String> complete = Pipelines.targetOf(identifier).flatMap(this::object)
         .map(target -> Pipelines.propertiesOfState(target, columns, given)).orElse(given);
-    ObjectNode spec = TableDefinition.spec(columns, partitions, complete);
+    ObjectNode spec = spec(identifier, columns, partitions, complete);
     return created(writer(), namespace, identifier, spec, Pipelines.annotations(properties));
+  }
+
+  private ObjectNode spec(Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties) {
+    String namespace = Names.quoted(name) + "." + Names.quoted(identifier.namespace()[0]);
+    return TableDefinition.spec(Names.quoted(name, identifier), namespace, columns, partitions, properties);
   }
 
   private ColocationTable created(
@@ -288,7 +293,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     String namespace = existing(identifier.namespace());
-    ObjectNode spec = TableDefinition.spec(columns, partitions, properties);
+    ObjectNode spec = spec(identifier, columns, partitions, properties);
     TableWriter writer = writer();
     try {
       ColocationTable made = created(writer, namespace, identifier, spec, Map.of());

@@ -40,6 +40,9 @@ final class TableDefinition {
   private static final String BUCKETS = "give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a DataFrame "
       + "write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>))";
 
+  private static final String WITHOUT_KEY = "it has no bucket key, by which rows are distributed; " + BUCKETS
+      + "; where there is no word for it, as in pipelines, property 'clustered_by' = '<columns>'";
+
   /** Properties that Spark itself adds to each table. */
   private static final Set<String> SPARKS_OWN = Set.of(TableCatalog.PROP_OWNER, TableCatalog.PROP_IS_MANAGED_LOCATION);
 
@@ -50,12 +53,17 @@ final class TableDefinition {
   /**
    * The spec of a CREATE TABLE.
    *
+   * @param name as SQL writes it
+   * @param namespace as SQL writes it, with the catalog
    * @throws ColocationException (unchecked) for what a ColocatedTable cannot be
    */
-  static ObjectNode spec(Column[] columns, Transform[] partitions, Map<String, String> properties) {
+  static ObjectNode spec(
+      String name, String namespace, Column[] columns, Transform[] partitions, Map<String, String> properties) {
     ObjectNode spec = replacement(columns, partitions, properties);
     if (!spec.has("bucketedBy")) {
-      throw withoutBuckets();
+      // A misspelt table of saveAsTable, writeTo or toTable is a new one to Spark.
+      throw refused(name + " would be a new table, and " + WITHOUT_KEY + "; if a table that exists was meant, SHOW TABLES IN "
+          + namespace + " lists those that there are");
     }
     if (spec.path("colocateWith").asText("").isEmpty() && !spec.has("replicas")) {
       throw refused("it names neither a group nor a number of replicas: give 'colocate_with' = '<group>', or 'replication_num' = "
@@ -94,7 +102,7 @@ final class TableDefinition {
       }
     });
     if (spec.has("partitionedBy") && !spec.has("bucketedBy")) {
-      throw withoutBuckets();
+      throw refused(WITHOUT_KEY);
     }
     return spec;
   }
@@ -178,11 +186,6 @@ final class TableDefinition {
       throw refused(clause + " " + format + "; files of a ColocatedTable are Parquet: leave " + clause
           + " out, of a DataFrame format or using");
     }
-  }
-
-  private static RuntimeException withoutBuckets() {
-    return refused("it has no bucket key, by which rows are distributed; " + BUCKETS + "; where there is no word for it, as in "
-        + "pipelines, property 'clustered_by' = '<columns>'");
   }
 
   static RuntimeException refused(String what) {

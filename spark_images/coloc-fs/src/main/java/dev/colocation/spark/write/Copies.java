@@ -18,6 +18,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.stream.Collectors;
 import java.util.zip.CRC32;
 
 /**
@@ -63,6 +64,14 @@ final class Copies {
     Map<String, String> failures = new LinkedHashMap<>();
     outcomes.forEach((node, failure) -> failure.ifPresent(why -> failures.put(node, why)));
     return failures;
+  }
+
+  /** {@code node-1, node-2: why; node-3: another reason}: a reason that several nodes gave is long enough once. */
+  static String byReason(Map<String, String> failures) {
+    Map<String, List<String>> nodes = new LinkedHashMap<>();
+    failures.forEach((node, why) -> nodes.computeIfAbsent(why, ignored -> new ArrayList<>()).add(node));
+    return nodes.entrySet().stream().map(one -> String.join(", ", one.getValue()) + ": " + one.getKey())
+        .collect(Collectors.joining("; "));
   }
 
   private static Optional<String> put(Agents agents, Folder folder, String node, DataFile file, Path content)

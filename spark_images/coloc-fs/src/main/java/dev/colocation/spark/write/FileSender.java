@@ -23,7 +23,6 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.stream.Collectors;
 
 /**
  * Sends files to the nodes of their buckets. Safe to share between threads.
@@ -65,11 +64,9 @@ public final class FileSender {
     }
     int wanted = Copies.majority(nodes.size());
     if (holders.size() < wanted) {
-      String said = failures.entrySet().stream()
-          .map(failure -> failure.getKey() + ": " + failure.getValue()).collect(Collectors.joining("; "));
       throw new ReplicasMissing("bucket " + file.bucket() + " of " + folder + ": " + holders.size() + " of " + nodes.size()
           + " nodes took " + file.path() + ", at least " + wanted + " must, and no other node of the group did instead; "
-          + said);
+          + Copies.byReason(failures));
     }
     return new SentFile(file, holders);
   }

@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -229,8 +230,15 @@ final class Publication {
         throw new ReplicasMissing("bucket " + bucket + " of " + folder + ": " + holders.size() + " of its " + row.size()
             + " nodes hold the manifest and the new files, at least " + wanted
             + " must, and no other node of the group does instead; "
-            + row.stream().map(node -> node + ": " + outcomes.get(node).said(bucket)).collect(Collectors.joining("; ")));
+            + Copies.byReason(said()));
       }
+    }
+
+    /** What each node of the row answered. */
+    private Map<String, String> said() {
+      Map<String, String> said = new LinkedHashMap<>();
+      row.forEach(node -> said.put(node, outcomes.get(node).said(bucket)));
+      return said;
     }
 
     /** Whether a node holds the manifest and the new files. */

@@ -17,6 +17,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.junit.jupiter.api.Test;
@@ -55,10 +56,14 @@ final class StatementsTest {
 
   @Test
   void tablesNeedBuckets() {
-    assertRefused("it has no bucket key, by which rows are distributed; give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a "
-        + "DataFrame write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>)); where there is no word for it, "
-        + "as in pipelines, property 'clustered_by' = '<columns>'",
-        () -> TableDefinition.spec(new Column[0], new Transform[0], Map.of()));
+    String key = "it has no bucket key, by which rows are distributed; give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a DataFrame "
+        + "write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>)); where there is no word for it, as in "
+        + "pipelines, property 'clustered_by' = '<columns>'";
+    assertRefused("colocation.shop.ordrs would be a new table, and " + key + "; if a table that exists was meant, "
+        + "SHOW TABLES IN colocation.shop lists those that there are",
+        () -> TableDefinition.spec("colocation.shop.ordrs", "colocation.shop", new Column[0], new Transform[0], Map.of()));
+    assertRefused(key,
+        () -> TableDefinition.replacement(new Column[0], new Transform[] {Expressions.identity("day")}, Map.of()));
   }
 
   @Test

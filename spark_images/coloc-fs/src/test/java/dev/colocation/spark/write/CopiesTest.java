@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeSet;
@@ -20,6 +22,16 @@ class CopiesTest {
   @CsvSource({"1, 1", "2, 2", "3, 2", "4, 3", "5, 3"})
   void moreThanHalfOfTheReplicasAreNeeded(int replicas, int copies) {
     assertEquals(copies, Copies.majority(replicas));
+  }
+
+  /** A reason may have a thousand characters, and a bucket seven nodes. */
+  @Test
+  void aReasonIsGivenOnceWithItsNodes() {
+    Map<String, String> failures = new LinkedHashMap<>();
+    failures.put("node-2", "Forbidden: no rights");
+    failures.put("node-3", "its agent is not ready");
+    failures.put("node-1", "Forbidden: no rights");
+    assertEquals("node-2, node-1: Forbidden: no rights; node-3: its agent is not ready", Copies.byReason(failures));
   }
 
   /** Every other node of the group, once; of several buckets different ones come first, whatever the order of the map. */
