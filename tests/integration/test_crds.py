@@ -1,6 +1,11 @@
 """The CRDs on a real API server: an object that is wrong by itself is refused, with the way to mend it."""
 
+import re
+
 import pytest
+
+from colocation.model.spark_types import canonical_type
+from tests.contract.cases import cases
 
 from .control_plane import ControlPlane
 from .objects import COLUMNS, JsonObject, as_json, group, table
@@ -50,7 +55,14 @@ REFUSED = [
     pytest.param(table(colocateWith="My_Group"), "should match", id="name that no group can have"),
     pytest.param(table(columns=[]), "should have at least 1 items", id="no columns"),
     pytest.param(table(columns=[*COLUMNS, COLUMNS[0]]), "Duplicate value", id="column named twice"),
-    pytest.param(table(columns=[{"name": "a", "type": "strng"}]), "should match", id="no type of Spark's"),
+    *(
+        pytest.param(
+            table(columns=[*COLUMNS, {"name": "a", "type": name}]),
+            f"type {name} is no Spark SQL type; allowed are bigint, binary, boolean",
+            id=f"no type of Spark's: {name}",
+        )
+        for name in ("varchar", "strng", "bigint unsigned", "int(11)", "varchar(max)", "decimal(15.2)", "list<int>")
+    ),
     pytest.param(
         table(bucketedBy=["o_custkey"]),
         "bucketedBy is [o_custkey], and not all of these are in columns",
@@ -86,6 +98,32 @@ REFUSED = [
     ),
     pytest.param(table(bucketedBy=["o_orderkey", "o_orderkey"]), "Duplicate value", id="bucketed twice by one column"),
 ]
+
+
+TYPES = [
+    case["type"]
+    for case in cases("types")
+    if "a decimal needs" not in case.get("error", "")
+    and case["name"] not in ("nothing but blanks in an array", "INTERVAL Year TO month", "a vertical tab")
+]
+"""The API server lets decimals pass that are too wide, and nested types without a content; it wants single blanks, and
+knows no vertical tab."""
+
+
+def test_types_agree_with_the_model(cluster: ControlPlane) -> None:
+    """The API server refuses exactly the types of columns that the model does not know."""
+    body = table(columns=[*COLUMNS, *({"name": f"c{number}", "type": name} for number, name in enumerate(TYPES))])
+    refused = cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=as_json(body)).stderr
+    places = {int(place) - len(COLUMNS) for place in re.findall(r"spec\.columns\[(\d+)\]\.type", refused)}
+    assert [TYPES[place] for place in sorted(places)] == [name for name in TYPES if not _is_type(name)]
+
+
+def _is_type(name: str) -> bool:
+    try:
+        canonical_type(name)
+    except ValueError:
+        return False
+    return True
 
 
 CHANGES_ALLOWED = [

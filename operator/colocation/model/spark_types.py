@@ -30,6 +30,13 @@ _UNITS = (("year", "month"), ("day", "hour", "minute", "second"))
 _INTERVALS = frozenset(f"interval {unit}" for units in _UNITS for unit in units) | frozenset(
     f"interval {first} to {last}" for units in _UNITS for first, last in combinations(units, 2)
 )
+TYPES_WITHOUT_ARGUMENTS = _SIMPLE_TYPES | _INTERVALS | set(_ALIASES) | {"dec", "numeric"}
+"""Every spelling of a type that neither has arguments nor a collation, in lower case, with one blank between words."""
+
+ALLOWED_TYPES = (
+    f"{', '.join(sorted(_SIMPLE_TYPES))}, decimal(p,s), varchar(n), char(n), string collate c, "
+    "interval year to month, interval day to second, array<…>, map<…>, struct<…>"
+)
 _BLANKS = " \t\n\r\f\v"
 """Of ASCII, as digits are: Spark's parser knows no others."""
 _COLLATED = re.compile(r"string collate (\w+)", re.IGNORECASE | re.ASCII)
@@ -64,9 +71,7 @@ def canonical_type(name: str) -> str:
     simple = _ALIASES.get(spaced, spaced)
     if simple in _SIMPLE_TYPES and simple != "decimal":
         return simple
-    raise ValueError(f"type {name!r} is not a Spark SQL type; allowed: {', '.join(sorted(_SIMPLE_TYPES))}, "
-                     "decimal(p,s), varchar(n), char(n), string collate c, interval year to month, "
-                     "interval day to second, array<…>, map<…>, struct<…>")
+    raise ValueError(f"type {name!r} is not a Spark SQL type; allowed: {ALLOWED_TYPES}")
 
 
 def _decimal(name: str, precision: str | None, scale: str | None) -> str:

@@ -25,6 +25,7 @@ from .crd_rules import (
     ALLOWED_NAMESPACE_PATTERN,
     COLUMN_RULES,
     COLUMN_TYPE_PATTERN,
+    COLUMN_TYPE_RULE,
     GROUP_REFERENCE_PATTERN,
     GROUP_RULES,
     GROUP_SPEC_RULES,
@@ -83,7 +84,9 @@ def table_crd() -> JsonObject:
     fields = spec["properties"]
     fields["colocateWith"].update(maxLength=MAX_GROUP_REFERENCE_LENGTH, pattern=GROUP_REFERENCE_PATTERN)
     fields["columns"].update({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
-    fields["columns"]["items"]["properties"]["type"].update(maxLength=MAX_TYPE_LENGTH, pattern=COLUMN_TYPE_PATTERN)
+    column_type = fields["columns"]["items"]["properties"]["type"]
+    column_type.update(maxLength=MAX_TYPE_LENGTH, pattern=COLUMN_TYPE_PATTERN)
+    _add_rules(column_type, (COLUMN_TYPE_RULE,))
     _add_rules(fields["columns"]["items"], COLUMN_RULES)
     for nested in ("retention", "compaction"):
         fields[nested]["default"] = {}

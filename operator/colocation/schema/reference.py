@@ -8,7 +8,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .crd_rules import COLUMN_RULES, GROUP_RULES, GROUP_SPEC_RULES, TABLE_RULES, TABLE_SPEC_RULES, Rule
+from .crd_rules import (
+    COLUMN_RULES,
+    COLUMN_TYPE_RULE,
+    GROUP_RULES,
+    GROUP_SPEC_RULES,
+    TABLE_RULES,
+    TABLE_SPEC_RULES,
+    Rule,
+)
 from .crds import group_crd, table_crd
 from .openapi import JsonObject
 
@@ -26,7 +34,7 @@ Both are namespaced; the category `colocation` names both: `kubectl get colocati
 def render() -> str:
     """The file's text."""
     group = _kind(group_crd(), (*GROUP_RULES, *GROUP_SPEC_RULES))
-    return HEAD + group + _kind(table_crd(), (*TABLE_RULES, *TABLE_SPEC_RULES, *COLUMN_RULES))
+    return HEAD + group + _kind(table_crd(), (*TABLE_RULES, *TABLE_SPEC_RULES, COLUMN_TYPE_RULE, *COLUMN_RULES))
 
 
 def _kind(crd: JsonObject, rules: Iterable[Rule]) -> str:
