@@ -1,13 +1,15 @@
 """One bare control plane with our CRDs for all integration tests of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from .accounts import Account, running_account
 from .control_plane import ControlPlane, running_control_plane, running_plane
+from .installation import Installation
 
+SHOWN_LOG_CHARACTERS = 4000
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
@@ -47,3 +49,13 @@ def account(cluster: ControlPlane, tmp_path: Path) -> Iterator[Account]:
     """An account next to a table of a group of another namespace."""
     with running_account(cluster, tmp_path) as made:
         yield made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The report of a failed test ends with what the operator printed last: it may have ended, which no wait sees."""
+    report = yield
+    installation = getattr(item, "funcargs", {}).get("installation")
+    if report.failed and isinstance(installation, Installation):
+        report.sections.append(("The operator's log", installation.operator_log.read_text()[-SHOWN_LOG_CHARACTERS:]))
+    return report
