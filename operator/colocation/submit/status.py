@@ -54,6 +54,8 @@ def _kind(
     return _Kind(re.compile(pattern, re.IGNORECASE), is_lasting, advice, is_queued, is_usual)
 
 
+LOST_NODE = "the driver's node"
+
 KINDS = (
     _kind(r'secret "(?P<name>[^"]+)" not found',
           "create it (kubectl create secret generic {name} -n {namespace} --from-env-file=FILE), or name another one"),
@@ -77,6 +79,7 @@ KINDS = (
     _kind(r"^Unschedulable", "free room, ask for less (--set spark.executor.memory=…, spark.executor.instances=…), or "
           "wait longer with --timeout", is_lasting=False),
     _kind(f"^{GATED}", "", is_lasting=False, is_queued=True),
+    _kind(f"^{LOST_NODE}", "", is_lasting=False),
     _kind(r"violates PodSecurity|admission webhook|denied the request",
           "change what is refused in the manifest (--application), or ask who made the rule"),
 )  # fmt: skip
@@ -105,6 +108,8 @@ def find_obstacle(pods: Sequence[Json], refusal: str = "", namespace: str = "") 
         return obstacle(refusal, namespace) if refusal else None
     if message := waits_for(driver):
         return obstacle(message, namespace)
+    if message := lost_node(driver):
+        return obstacle(message, namespace)
     others_run = count_running(pods) > 0
     for message in filter(None, map(waits_for, of_role(pods, "executor"))):
         found = obstacle(message, namespace)
@@ -119,6 +124,22 @@ def waits_for(pod: Json) -> str:
         return ""
     containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     return next(filter(None, (*map(_waiting, containers), *_unscheduled(status))), "")
+
+
+def lost_node(driver: Json) -> str:
+    """Which node of a running driver does not report any more; empty when it does.
+
+    The pod is not ready then, while its kubelet's last report was that its containers are.
+    """
+    status = driver.get("status") or {}
+    states = {str(one.get("type")): one.get("status") for one in status.get("conditions") or ()}
+    if status.get("phase") != "Running" or (states.get("Ready"), states.get("ContainersReady")) != ("False", "True"):
+        return ""
+    node = (driver.get("spec") or {}).get("nodeName")
+    return (
+        f"{LOST_NODE} {node} is not ready; unless it comes back, by default Kubernetes ends the driver after five "
+        "minutes"
+    )
 
 
 def _waiting(container: Json) -> str:

@@ -110,6 +110,20 @@ def test_pods_that_start_are_no_obstacle(pods: list[dict[str, Any]]) -> None:
     assert find_obstacle(pods) is None
 
 
+def test_a_driver_on_a_lost_node_is_named() -> None:
+    """Its pod stays `Running` for five minutes; its containers are ready in the kubelet's last report."""
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
+    lost = {**pod("driver", "Running", conditions=conditions), "spec": {"nodeName": "node-1"}}
+    found = find_obstacle([lost, pod("executor", "Running")])
+    assert found and found.message == (
+        "the driver's node node-1 is not ready; unless it comes back, by default Kubernetes ends the driver after five "
+        "minutes"
+    )
+    assert not found.is_lasting and not found.is_partial
+    conditions[1]["status"] = "False"
+    assert find_obstacle([lost]) is None  # a container that ends, or a probe of the user's
+
+
 def test_an_application_goes_on_with_some_of_its_executors() -> None:
     """Why the others do not run is shown; the application is not given up for it."""
     stuck = pod("executor", **waiting("ErrImagePull"))
