@@ -4,8 +4,9 @@ Messages name no tables: anyone who reaches the port may ask about any group (``
 """
 
 from ..model.conditions import Reason
+from ..model.group import ColocationGroupSpec
 from ..model.snapshot import GroupState
-from ..planner.cluster import Cluster
+from ..planner.cluster import Cluster, unknown_topology
 from ..planner.placement import sequence_problem, too_large
 from ..planner.view import GroupView
 from ..state.objects import ObservedGroup
@@ -24,7 +25,12 @@ def judge_group(review: Review, known: Known) -> Verdict:
     group = parse_group(as_stored(review, review.object))
     if group.spec is None:
         return Verdict.denied(Reason.INVALID_SPEC, f"{group.spec_error}; correct the spec")
-    return _judge_members(group, known) or _judge_map(group, known) or Verdict()
+    return _judge_members(group, known) or _judge_map(group, known) or _warned(group.spec, known)
+
+
+def _warned(spec: ColocationGroupSpec, known: Known) -> Verdict:
+    unknown = unknown_topology(spec, known.snapshot.nodes)
+    return Verdict(warnings=(f"{unknown}; correct it, or label the nodes",)) if unknown else Verdict()
 
 
 def _judge_deletion(review: Review, known: Known) -> Verdict:

@@ -327,6 +327,14 @@ def is_selected(node: Node, spec: ColocationGroupSpec) -> bool:
     return node.weight > 0 and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
 
 
+def unknown_topology(spec: ColocationGroupSpec, nodes: Iterable[Node]) -> str:
+    """That the group's topology key is the label of no node, and spreads nothing; empty where it does."""
+    nodes = tuple(nodes)
+    if not spec.topology_key or not nodes or any(zone_of(node, spec) for node in nodes):
+        return ""
+    return f"no node has the label {spec.topology_key} of spec.topologyKey, which so spreads no replicas"
+
+
 def zone_of(node: Node, spec: ColocationGroupSpec) -> str:
     """The node's value of the group's topology key; nodes without that label form one zone, named by the empty text."""
     if spec.topology_key in ("", LABEL_ZONE):

@@ -41,6 +41,16 @@ def test_dropped_tables_of_a_deleted_group_are_reported() -> None:
     assert "orders" not in verdict.warnings[0]
 
 
+def test_a_topology_key_that_no_node_has_is_warned_of() -> None:
+    """It would spread nothing, silently."""
+    for review in (creation(group("new", topologyKey="zoen")), update(group(), group(topologyKey="zoen"))):
+        assert judge_group(review, known()).warnings == (
+            "no node has the label zoen of spec.topologyKey, which so spreads no replicas; correct it, or label the "
+            "nodes",
+        )
+    assert judge_group(creation(group("new")), known()).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("sequence", "message"),
     [

@@ -10,6 +10,7 @@ from ...model.conditions import APPLY_KINDS, Reason
 from ...model.names import LEASE_DURATION_SECONDS
 from ...model.snapshot import Snapshot
 from ...model.wording import counted
+from ...planner.cluster import unknown_topology
 from ..inspect.nodes import EMPTY, remaining_on, stalled_groups
 
 Level = Literal["ok", "note", "warning", "error"]
@@ -260,10 +261,14 @@ def check_webhooks(facts: Facts) -> Iterator[Verdict]:
 
 
 def check_groups(facts: Facts) -> Iterator[Verdict]:
-    """Every group that the operator knows has a map."""
-    for group in facts.snapshot.groups if facts.snapshot else ():
+    """Every group that the operator knows has a map, and a topology key that nodes have."""
+    if facts.snapshot is None:
+        return
+    for group in facts.snapshot.groups:
+        name = f"{group.namespace}/{group.name}"
+        if unknown := unknown_topology(group.spec, facts.snapshot.nodes):
+            yield "warning", f"group {name}: {unknown}", "correct spec.topologyKey, or label the nodes"
         if group.map is None:
-            name = f"{group.namespace}/{group.name}"
             yield "warning", f"group {name} has no map yet", f"colocation show {group.name} -n {group.namespace}"
 
 

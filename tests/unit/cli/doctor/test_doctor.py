@@ -57,6 +57,10 @@ PLACED = {
     "namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint"], "buckets": 2, "replicas": 1},
     "map": [["node-1"], ["node-1"]],
 }  # fmt: skip
+MISSPELT = {
+    "namespace": "shop", "name": "sales", "map": [["node-1"]],
+    "spec": {"bucketKey": ["bigint"], "buckets": 1, "replicas": 1, "topologyKey": "topology.kubernetes.io/zones"},
+}  # fmt: skip
 UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint"], "buckets": 1, "replicas": 1}}
 
 
@@ -117,6 +121,9 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "webhook v has no CA", "helm upgrade", id="a webhook without a CA"),
         pytest.param({"snapshot": snapshot(groups=(UNPLACED,))}, "groups", "warning",
                      "group shop/sales has no map yet", "colocation show sales -n shop", id="no map"),
+        pytest.param({"snapshot": snapshot(groups=(MISSPELT,))}, "groups", "warning",
+                     "group shop/sales: no node has the label topology.kubernetes.io/zones of spec.topologyKey",
+                     "correct spec.topologyKey, or label the nodes", id="a topology key that no node has"),
         pytest.param({"snapshot": snapshot(node(**DOWN)), "agents": (pod(ready=False),)}, "reachability", "error",
                      "node node-1 is down: Kubelet stopped posting node status.", "kubectl delete node node-1",
                      id="a node that is down, with its agent"),
