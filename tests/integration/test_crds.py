@@ -26,6 +26,8 @@ ACCEPTED = [
         table(columns=[*COLUMNS, {"name": "_day", "type": "date"}], partitionedBy=["_day"]), id="partitioned by _day"
     ),
     pytest.param(table(columns=WIDE, bucketedBy=["c1999"], partitionedBy=[]), id="2000 columns"),
+    pytest.param(table(colocateWith="lake/sales.v2"), id="group of another namespace"),
+    pytest.param(group(allowedNamespaces=["*", "lake-2"]), id="namespaces that a group lets in"),
     pytest.param(table(colocateWith="", buckets=8, replicas=2), id="table in no group"),
 ]
 
@@ -52,7 +54,14 @@ REFUSED = [
     pytest.param(group(balancing={"maxBandwidthMiBPerSecond": 0}), "greater than 0", id="no bandwidth"),
     pytest.param(group(name=LONG_NAME), "the name has 64 characters; a ColocationGroup may have", id="long group name"),
     pytest.param(table(name=LONG_NAME), "the name has 64 characters; a ColocatedTable may have", id="long table name"),
-    pytest.param(table(colocateWith="My_Group"), "should match", id="name that no group can have"),
+    pytest.param(
+        table(colocateWith="My_Group"), "colocateWith is My_Group; allowed: GROUP, or NAMESPACE/GROUP for one",
+        id="name that no group can have",
+    ),
+    pytest.param(
+        group(allowedNamespaces=["lake", "Shop"]), "allowedNamespaces has Shop; allowed: namespaces, in lower-case",
+        id="name that no namespace can have",
+    ),
     pytest.param(table(columns=[]), "should have at least 1 items", id="no columns"),
     pytest.param(table(columns=[*COLUMNS, COLUMNS[0]]), "Duplicate value", id="column named twice"),
     *(

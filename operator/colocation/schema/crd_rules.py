@@ -39,10 +39,10 @@ ALLOWED_KEY_TYPES = (
 
 _NAMESPACE = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
-GROUP_REFERENCE_PATTERN = rf"^(({_NAMESPACE}/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"
+_GROUP_REFERENCE = rf"^(({_NAMESPACE}/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"
 """``<group>``, ``<namespace>/<group>`` or nothing: a table may not ask for a group that cannot be made."""
 
-ALLOWED_NAMESPACE_PATTERN = rf"^(\*|{_NAMESPACE})$"
+_ALLOWED_NAMESPACE = rf"^(\*|{_NAMESPACE})$"
 """A namespace, or ``*`` for all of them."""
 
 
@@ -63,6 +63,23 @@ class Rule:
         """As an entry of ``x-kubernetes-validations``."""
         optional = {"optionalOldSelf": True} if self.at_creation else {}
         return {"rule": self.expression, "messageExpression": self.message, **optional}
+
+
+GROUP_REFERENCE_RULE = Rule(
+    "`colocateWith` is the name of a group, with its namespace if that is another one, or empty.",
+    f"self.matches(r'{_GROUP_REFERENCE}')",
+    "'colocateWith is ' + self + '; allowed: GROUP, or NAMESPACE/GROUP for one of another namespace, in lower-case "
+    "letters, digits, - and .; correct the name'",
+)
+"""On the field."""
+
+ALLOWED_NAMESPACE_RULE = Rule(
+    "`allowedNamespaces` has names of namespaces, or `*`.",
+    f"self.matches(r'{_ALLOWED_NAMESPACE}')",
+    "'allowedNamespaces has ' + self + '; allowed: namespaces, in lower-case letters, digits and -, or * for all of "
+    "them; correct the name'",
+)
+"""On each item."""
 
 
 def name_rule(kind: str) -> Rule:

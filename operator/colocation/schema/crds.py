@@ -22,11 +22,11 @@ from ..model.names import (
 )
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
 from .crd_rules import (
-    ALLOWED_NAMESPACE_PATTERN,
+    ALLOWED_NAMESPACE_RULE,
     COLUMN_RULES,
     COLUMN_TYPE_PATTERN,
     COLUMN_TYPE_RULE,
-    GROUP_REFERENCE_PATTERN,
+    GROUP_REFERENCE_RULE,
     GROUP_RULES,
     GROUP_SPEC_RULES,
     TABLE_RULES,
@@ -56,7 +56,8 @@ def group_crd() -> JsonObject:
     for nested in ("relocation", "balancing"):
         fields[nested]["default"] = {}
     fields["allowedNamespaces"]["x-kubernetes-list-type"] = "set"
-    fields["allowedNamespaces"]["items"].update(maxLength=MAX_NAMESPACE_LENGTH, pattern=ALLOWED_NAMESPACE_PATTERN)
+    fields["allowedNamespaces"]["items"]["maxLength"] = MAX_NAMESPACE_LENGTH
+    _add_rules(fields["allowedNamespaces"]["items"], (ALLOWED_NAMESPACE_RULE,))
     nodes = {**fields["bucketSequence"]["items"], "maxItems": MAX_REPLICAS, "x-kubernetes-list-type": "set"}
     nodes["items"]["maxLength"] = MAX_NODE_NAME_LENGTH
     fields["bucketSequence"].update(items=nodes, maxItems=MAX_BUCKETS)
@@ -82,7 +83,8 @@ def table_crd() -> JsonObject:
     """The CRD of ColocatedTable."""
     spec = structural_schema(ColocatedTableSpec)
     fields = spec["properties"]
-    fields["colocateWith"].update(maxLength=MAX_GROUP_REFERENCE_LENGTH, pattern=GROUP_REFERENCE_PATTERN)
+    fields["colocateWith"]["maxLength"] = MAX_GROUP_REFERENCE_LENGTH
+    _add_rules(fields["colocateWith"], (GROUP_REFERENCE_RULE,))
     fields["columns"].update({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
     column_type = fields["columns"]["items"]["properties"]["type"]
     column_type.update(maxLength=MAX_TYPE_LENGTH, pattern=COLUMN_TYPE_PATTERN)

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .crd_rules import (
+    ALLOWED_NAMESPACE_RULE,
     COLUMN_RULES,
     COLUMN_TYPE_RULE,
+    GROUP_REFERENCE_RULE,
     GROUP_RULES,
     GROUP_SPEC_RULES,
     TABLE_RULES,
@@ -33,8 +35,9 @@ Both are namespaced; the category `colocation` names both: `kubectl get colocati
 
 def render() -> str:
     """The file's text."""
-    group = _kind(group_crd(), (*GROUP_RULES, *GROUP_SPEC_RULES))
-    return HEAD + group + _kind(table_crd(), (*TABLE_RULES, *TABLE_SPEC_RULES, COLUMN_TYPE_RULE, *COLUMN_RULES))
+    group = _kind(group_crd(), (*GROUP_RULES, *GROUP_SPEC_RULES, ALLOWED_NAMESPACE_RULE))
+    of_tables = (*TABLE_RULES, GROUP_REFERENCE_RULE, *TABLE_SPEC_RULES, COLUMN_TYPE_RULE, *COLUMN_RULES)
+    return HEAD + group + _kind(table_crd(), of_tables)
 
 
 def _kind(crd: JsonObject, rules: Iterable[Rule]) -> str:
