@@ -54,14 +54,19 @@ def running_account(cluster: ControlPlane, tmp_path: Path) -> Iterator[Account]:
     make(cluster, LAKE, table("clicks", colocateWith=f"{SHOP}/sales"), "ct", accepted=True, group=f"{SHOP}/sales")
     agents = '--from-literal=agents.json={"node-1": "https://10.0.0.1:8440"}'
     cluster.kubectl("create", "configmap", config_map_of(LAKE, (SHOP, "sales")), "-n", LAKE, agents)
-    cluster.kubectl("create", "serviceaccount", "spark", "-n", LAKE)
-    token = cluster.kubectl("create", "token", "spark", "-n", LAKE).stdout
-    settings = yaml.safe_load(cluster.kubeconfig.read_text())
-    settings["users"][0]["user"] = {"token": token}
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(settings))
-    yield Account(cluster, tmp_path / "kubeconfig")
+    yield Account(cluster, kubeconfig_of_account(cluster, LAKE, tmp_path))
     for namespace in (SHOP, LAKE):  # the namespaces stay: no controller would finish their deletion
         cluster.kubectl("delete", "cg,ct,rolebindings,configmaps,serviceaccounts", "--all", "-n", namespace)
+
+
+def kubeconfig_of_account(cluster: ControlPlane, namespace: str, folder: Path) -> Path:
+    """That of a new ServiceAccount ``spark``, which has no rights yet; it is written into the folder."""
+    cluster.kubectl("create", "serviceaccount", "spark", "-n", namespace)
+    settings = yaml.safe_load(cluster.kubeconfig.read_text())
+    settings["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "spark", "-n", namespace).stdout}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(settings))
+    return path
 
 
 def make(cluster: ControlPlane, namespace: str, body: dict[str, object], kind: str, **status: object) -> None:

@@ -20,8 +20,9 @@ from pyspark.errors import PySparkException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import explain_json
+from tests.integration.accounts import kubeconfig_of_account, user_roles
 from tests.integration.control_plane import ControlPlane
-from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, ClusterTables
 from tests.spark.conftest import MAP
 from tests.spark.executions import run_after
 from tests.spark.loopback import LoopbackAgents, on_nth_upload
@@ -335,6 +336,22 @@ def test_rebucketing(facts: SparkSession, tables: ClusterTables) -> None:
     assert rebucket(facts, "grows", 6)["buckets_before"] == 24
     assert tables.get("grows")["spec"]["buckets"] == 6 and "buckets" not in tables.get("grows")["status"]["snapshot"]
     assert facts.table(name).count() == 2 * len(before) - 1
+
+
+def test_no_rows_are_written_without_the_right_to_change_the_table(
+    facts: SparkSession, tables: ClusterTables, tmp_path: Path
+) -> None:
+    """The commit needs fewer rights than the spec, which is set after it: that is asked first."""
+    facts.sql(f"INSERT INTO {make(facts, 'foreign', 6)} SELECT k, n, word, day FROM plain_six LIMIT 3")
+    user = facts.newSession()
+    tables.configure(user)
+    user.conf.set(f"{CATALOG_KEY}.kubeconfig", str(kubeconfig_of_account(tables.plane, NAMESPACE, tmp_path)))
+    tables.plane.kubectl("apply", "-f", "-", stdin=user_roles())
+    binding = ("create", "rolebinding", "loads", "--clusterrole=colocation-user", f"--serviceaccount={NAMESPACE}:spark")
+    assert tables.plane.kubectl(*binding, "-n", NAMESPACE).returncode == 0
+    with pytest.raises(Exception, match="foreign: this account may not see or change it"):
+        rebucket(user, "foreign", 12)
+    assert tables.get("foreign")["status"]["snapshot"]["id"] == 1
 
 
 def test_what_is_no_multiple(facts: SparkSession) -> None:

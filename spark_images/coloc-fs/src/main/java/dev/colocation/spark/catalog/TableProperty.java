@@ -137,7 +137,7 @@ public enum TableProperty {
 
   private long wholeNumber(String value) {
     if (!value.matches("[0-9]{1," + MOST_DIGITS + "}")) {
-      throw ColocationException.notPossible(key + "='" + value + "'; allowed: a whole number");
+      throw ColocationException.notPossible(key + "='" + value + "'; allowed: a whole number from 0");
     }
     return Long.parseLong(value);
   }

@@ -1,8 +1,8 @@
 package dev.colocation.spark.catalog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.cluster.ColocatedTable;
 import dev.colocation.spark.cluster.ColocationException;
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.Snapshot;
@@ -50,6 +50,7 @@ final class TableRebucketing {
     for (int attempt = 1; true; attempt++) {
       ColocationTable table = newest.load();
       try {
+        requireRights(table, wanted, writer);
         Result done = committed(table, wanted);
         declare(table, wanted, writer);
         return done;
@@ -60,6 +61,20 @@ final class TableRebucketing {
         LOG.info("{}: rebucketing begins again: {}", table.name(), conflict.getMessage());
       }
     }
+  }
+
+  /** Refuses an account that may commit rows but not change the spec, before any row is written. */
+  private static void requireRights(ColocationTable table, int wanted, TableWriter writer) {
+    ColocatedTable object = table.loaded().object();
+    if (declared(table) != wanted) {
+      ObjectNode nothingNew = JsonNodeFactory.instance.objectNode();
+      nothingNew.set("bucketedBy", object.spec().path("bucketedBy"));
+      writer.validate(object.namespace(), object.name(), nothingNew, nothingNew);
+    }
+  }
+
+  private static int declared(ColocationTable table) {
+    return table.loaded().object().spec().path("buckets").asInt(table.loaded().shape().buckets().ofGroup());
   }
 
   private static Result committed(ColocationTable table, int wanted) throws Exception {
@@ -95,9 +110,7 @@ final class TableRebucketing {
 
   /** The spec has the number after the commit, so that it is true of the rows at any time. */
   private static void declare(ColocationTable table, int wanted, TableWriter writer) {
-    JsonNode spec = table.loaded().object().spec();
-    int declared = spec.path("buckets").asInt(table.loaded().shape().buckets().ofGroup());
-    if (declared != wanted) {
+    if (declared(table) != wanted) {
       writer.change(table.loaded().object().namespace(), table.loaded().object().name(), object -> {
         ObjectNode patch = JsonNodeFactory.instance.objectNode();
         return patch.put("buckets", wanted);

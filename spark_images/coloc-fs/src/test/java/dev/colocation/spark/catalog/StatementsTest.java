@@ -141,8 +141,8 @@ final class StatementsTest {
           + "sorted_by, recycle_after_seconds, retention_seconds, retention_snapshots, compaction_enabled, "
           + "compaction_max_files_per_bucket; leave it out",
       "compaction_enabled | yes | compaction_enabled='yes'; allowed: true or false",
-      "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed: a whole number",
-      "replication_num | many | replication_num='many'; allowed: a whole number"})
+      "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed: a whole number from 0",
+      "replication_num | many | replication_num='many'; allowed: a whole number from 0"})
   void unsupportedClausesAreRefused(String key, String value, String message) {
     assertRefused(message, () -> TableDefinition.setProperty(JSON.createObjectNode(), key, value));
   }
