@@ -17,7 +17,7 @@ from .versions import CHART, REPOSITORY
 NAME = "install.yaml"
 FIRST_JOIN = REPOSITORY / "examples" / "quickstart" / "first-join.yaml"
 NAMESPACE = "colocation-system"
-KUBERNETES_VERSION = "1.30"
+KUBERNETES_VERSION = next(iter(binaries.KUBERNETES_VERSIONS))
 """The oldest that takes the file: from it on the API server enforces the chart's ValidatingAdmissionPolicies."""
 _VALUES = {"agent.tls.caFrom": "job", "adminApi.enabled": "false"}
 """What makes no key: a key in a file that is published would be everybody's."""

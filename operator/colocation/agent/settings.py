@@ -99,7 +99,7 @@ class _Option:
         return "COLOCATION_" + self.name.upper().replace("-", "_")
 
 
-_OPTIONS = (
+OPTIONS = (
     _Option("node-name", "name of the Kubernetes node (spec.nodeName)"),
     _Option("data-root", "the data root", DEFAULT_DATA_ROOT),
     _Option("tls-certificate", "PEM file of the certificate that all agents share", "/etc/colocation/tls/tls.crt"),
@@ -147,7 +147,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m colocation.agent", description="Serve, receive and verify a node's files of colocated tables."
     )
-    for option in _OPTIONS:
+    for option in OPTIONS:
         parser.add_argument(
             f"--{option.name}",
             default=environment.get(option.variable, option.default),

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from colocation.agent.settings import OPTIONS
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.table import ColocatedTableSpec
 from devcluster import binaries
 
-from .pages import REPOSITORY, Page, pages
+from .pages import REPOSITORY, Page, pages, user_pages
 
 SPECS = {"ColocationGroup": ColocationGroupSpec, "ColocatedTable": ColocatedTableSpec}
 
@@ -34,6 +35,24 @@ def test_the_versions_page_names_what_is_tested() -> None:
     programs = [*binaries.KUBERNETES_VERSIONS.values(), binaries.HELM.version, binaries.SPARK_OPERATOR.version]
     tested = [*sparks, *(version.removeprefix("v") for version in programs)]
     assert [version for version in tested if version not in text] == []
+
+
+@pytest.mark.parametrize("one", user_pages(), ids=lambda one: one.name)
+def test_supported_versions_are_the_same_everywhere(one: Page) -> None:
+    """From the oldest to the newest Spark that has locks; from the oldest Kubernetes that has pins."""
+    if one.name == "CHANGELOG.md":
+        return  # what earlier releases supported
+    sparks = sorted(path.stem.removeprefix("pyspark-") for path in REPOSITORY.glob("locks/pyspark-*.txt"))
+    oldest, newest = (version.rpartition(".")[0] for version in (sparks[0], sparks[-1]))
+    assert set(re.findall(r"Spark:? (\d\.\d+ to \d\.\d+)", one.text)) <= {f"{oldest} to {newest}"}
+    kubernetes = re.findall(r"(?:Kubernetes|Kubernetes cluster.*?, version) (\d\.\d+) or newer", one.text)
+    assert set(kubernetes) <= {next(iter(binaries.KUBERNETES_VERSIONS))}
+
+
+def test_the_agent_api_lists_every_flag() -> None:
+    """Each flag is an option of the agent's settings."""
+    named = {word for code in page("reference/agent-api.md").inline_code for word in code.split()}
+    assert [option.name for option in OPTIONS if f"--{option.name}" not in named] == []
 
 
 def test_the_oldest_kubernetes_is_tested() -> None:
