@@ -21,6 +21,7 @@ from kubernetes.aio import client, config
 from colocation.common.review_bounds import PEER_BOUNDS, Askers, Bounds
 from colocation.model.credentials import claims_of
 from colocation.model.names import API_GROUP, TABLE_DATA_SUBRESOURCE, TABLE_PLURAL, TOKEN_AUDIENCE, node_audience
+from colocation.model.wording import in_words
 
 MAX_ANSWER_SECONDS = 60.0
 """How long an answer is cached: a revoked right works for no longer."""
@@ -318,4 +319,4 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
 
 
 def _unreachable(error: Exception) -> AuthenticationUnavailable:
-    return AuthenticationUnavailable(f"the API server cannot be reached: {error!r}")
+    return AuthenticationUnavailable(f"the API server cannot be reached: {in_words(error)}")

@@ -19,6 +19,7 @@ from kubernetes.aio import client
 from colocation.model.conditions import Reason, is_disk_usable
 from colocation.model.credentials import MAX_CHAIN_BYTES, USAGES
 from colocation.model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
+from colocation.model.wording import in_words
 from colocation.storage.disk_health import DiskHealth, Fault
 from colocation.storage.root import DataRoot
 
@@ -100,7 +101,7 @@ class KubernetesCertificateRequests:
             message = f"signer {self._signer} has not answered request {asked.name} in {ANSWER_SECONDS:.0f} s"
             raise NoCertificate(Reason.CERTIFICATE_MISSING, f"{message}; is the operator running?") from error
         except (aiohttp.ClientError, OSError) as error:
-            message = f"no answer from the API server: {error!r}"
+            message = f"no answer from the API server: {in_words(error)}"
             raise NoCertificate(Reason.CERTIFICATE_MISSING, message) from error
         except client.ApiException as error:
             raise _no_certificate(asked.name, error) from error

@@ -24,7 +24,7 @@ a gigabyte with the agents of a thousand nodes.
 
 
 def main() -> int:
-    """The process's exit code: 0 stopped, 1 the loop died, 2 a setting is wrong."""
+    """The process's exit code: 0 stopped, 1 it died or could not start, 2 a setting is wrong."""
     try:
         settings = settings_from(os.environ)
     except SettingsError as error:
@@ -42,7 +42,11 @@ async def _run() -> int:
 
     stop = asyncio.Event()
     memo = kopf.Memo(stop=stop, has_died=False)
-    await kopf.operator(standalone=True, clusterwide=True, stop_flag=stop, memo=memo)
+    try:
+        await kopf.operator(standalone=True, clusterwide=True, stop_flag=stop, memo=memo)
+    except Exception:  # kopf's own, of no public class
+        if not memo.has_died:  # else the log has the reason
+            raise
     return int(memo.has_died)
 
 

@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any
 
 import kopf
+from kubernetes.aio.config import ConfigException
 
 from ..kube.api import GROUPS, NODES, Resource, connect
+from ..model.wording import in_words
 from .http import HttpServers
 from .kopf_storages import NoLastState, NoProgress
 from .operator import Operator
@@ -42,9 +44,13 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
     ours = settings_from(os.environ)
-    memo.operator = Operator(await connect(), ours, failed=partial(_die, memo))
-    memo.servers = HttpServers(memo.operator, ours)
-    await memo.servers.start()
+    try:
+        memo.operator = Operator(await connect(), ours, failed=partial(_die, memo))
+        memo.servers = HttpServers(memo.operator, ours)
+        await memo.servers.start()
+    except (OSError, ConfigException) as error:
+        memo.has_died = True
+        raise kopf.PermanentError(f"the operator cannot start: {in_words(error)}") from error
     try:
         await memo.operator.start()
     except asyncio.CancelledError:  # kopf would not clean up

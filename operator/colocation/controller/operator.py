@@ -141,7 +141,7 @@ class Operator:
             self._begin(self._certificates.run(), "certificates")
 
     async def _set_clock(self) -> None:
-        answers = 0
+        answers, logged = 0, ""
         while not self._api.clock.is_known and answers < MAX_TIMELESS_ANSWERS:
             self._advanced_at = time.monotonic()
             why = "its answer has no header Date"
@@ -152,7 +152,9 @@ class Operator:
                 why = str(error)
                 answers += error.status > 0
             if not self._api.clock.is_known:
-                logger.warning("the API server does not say what time it is: %s", why)
+                if why != logged:
+                    logger.warning("waiting for the API server, by whose clock the operator goes: %s", why)
+                logged = why
                 await asyncio.sleep(WAITING_INTERVAL_SECONDS)
         if not self._api.clock.is_known:
             logger.warning("the clock of this node is taken for that of the API server, which does not tell it")

@@ -14,6 +14,7 @@ from kubernetes.aio.config import ConfigException
 
 from ..common.server_clock import ServerClock
 from ..model.names import API_GROUP, API_VERSION, GROUP_PLURAL, TABLE_PLURAL
+from ..model.wording import in_words
 from .errors import ClusterError, StaleDecision
 
 JsonObject = dict[str, Any]
@@ -231,7 +232,7 @@ class Api:
                 async for line in _lines(response.content.iter_any()):
                     yield _event(path, line)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            message = f"watch {path}: no answer from the API server: {error!r}"
+            message = f"watch {path}: no answer from the API server: {in_words(error)}"
             raise self._failed("WATCH", 0, message) from error
 
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
@@ -306,7 +307,7 @@ class Api:
             response = await self._client.call_api(*request, _request_timeout=REQUEST_TIMEOUT_SECONDS)
             content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            message = f"{method} {path}: no answer from the API server: {error!r}"
+            message = f"{method} {path}: no answer from the API server: {in_words(error)}"
             raise self._failed(method, 0, message) from error
         self.clock.hear(response.headers)
         if response.status >= 300:

@@ -1,4 +1,4 @@
-"""Counts and lists as messages for people word them."""
+"""Counts, lists and errors as messages for people word them."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,3 +21,8 @@ def first_few(parts: Sequence[str], most: int, rest: Callable[[int], str] = "{} 
     """The first ``most`` parts; of how many there are more, what ``rest`` writes."""
     more = len(parts) - most
     return [*parts[:most], *([f"and {rest(more)}"] if more > 0 else [])]
+
+
+def in_words(error: BaseException) -> str:
+    """The text of an error; of those without a text, such as time-outs, their kind."""
+    return str(error) or type(error).__name__

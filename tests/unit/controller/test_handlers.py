@@ -1,6 +1,11 @@
 """What kopf's handlers pass on, and how the operator's process ends."""
 
 import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import kopf
 import pytest
@@ -8,6 +13,10 @@ import pytest
 from colocation.controller import handlers
 from colocation.controller.handlers import _handler, stop
 from colocation.kube.api import NODES, Resource
+from tests.integration.control_plane import kubeconfig_of
+from tests.support.ports import free_ports
+
+PORTS = ("COLOCATION_HEALTH_PORT", "COLOCATION_SNAPSHOT_PORT", "COLOCATION_ADMIN_PORT")
 
 
 class Listener:
@@ -30,6 +39,21 @@ async def test_what_a_watch_begins_with_is_distinguished() -> None:
         event = {"type": kind, "object": {"name": name}}
         await _handler(NODES)(event=event, memo=kopf.Memo(operator=operator))
     assert operator.heard == [("listed", "a"), ("there", "b"), ("there", "b"), ("deleted", "b")]
+
+
+def test_an_operator_that_cannot_start_reports_why_in_one_line(tmp_path: Path) -> None:
+    """Its port is taken."""
+    ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+    (tmp_path / "kubeconfig").write_text(kubeconfig_of("https://127.0.0.1:1", "a token"))
+    names = {"COLOCATION_IMAGE": "operator", "COLOCATION_NAMESPACE": "system"}
+    environment = {**os.environ, **ports, **names, "KUBECONFIG": str(tmp_path / "kubeconfig")}
+    with socket.create_server(("127.0.0.1", int(ports["COLOCATION_HEALTH_PORT"]))):
+        command = [sys.executable, "-m", "colocation.controller"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert "the operator cannot start: " in line
+    assert "address already in use" in line
 
 
 async def test_nothing_is_left_that_kopf_would_wait_for() -> None:

@@ -196,7 +196,10 @@ async def test_operator_is_alive_while_the_api_server_is_away(monkeypatch: pytes
 async def test_proxy_that_answers_in_its_place_tells_no_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The API server is waited for; where no one tells the time, the node's own clock is taken, and that is said."""
+    """The API server is waited for; where no one tells the time, the node's own clock is taken, and that is logged.
+
+    So is each cause of the wait, once.
+    """
     monkeypatch.setattr(module, "WAITING_INTERVAL_SECONDS", 0.01)
     api = FakeApi([])
     api.tells, api.clock = {}, ServerClock(local=lambda: NOON)
@@ -215,6 +218,8 @@ async def test_proxy_that_answers_in_its_place_tells_no_time(
         await operator._set_clock()
         assert (operator._now() - NOON > timedelta(hours=12)) is shown
     assert "the clock of this node is taken" in caplog.text
+    waits = [record.getMessage().rpartition(": ")[2] for record in caplog.records if "waiting" in record.message]
+    assert waits == ["503 bad gateway", "503 bad gateway", "its answer has no header Date"]
 
 
 async def test_operators_clock_is_the_api_servers() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from colocation.model.wording import counted, first_few, listed
+from colocation.model.wording import counted, first_few, in_words, listed
 
 
 @pytest.mark.parametrize(("count", "text", "verb"), [(0, "0 buckets", "are"), (1, "1 bucket", "is"),
@@ -28,3 +28,9 @@ def test_the_first_few_parts(count: int, parts: list[str]) -> None:
     """Joined as the message needs it."""
     assert first_few([str(number) for number in range(count)], 2) == parts
     assert first_few(["a", "b"], 1, lambda more: counted(more, "more group")) == ["a", "and 1 more group"]
+
+
+@pytest.mark.parametrize(("error", "text"), [(ValueError("too long"), "too long"), (TimeoutError(), "TimeoutError")])
+def test_errors_without_a_text_give_their_kind(error: Exception, text: str) -> None:
+    """As time-outs do."""
+    assert in_words(error) == text
