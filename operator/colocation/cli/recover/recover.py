@@ -27,6 +27,8 @@ POLL_SECONDS = 0.5
 SETTLED_SECONDS = 5.0
 """While agents bring files back and verify them, the table's condition passes through states that mean nothing."""
 
+ELSEWHERE = "`colocation tables -A` lists those of all namespaces, dropped ones with a *: choose one with -n"
+
 SeeGroups = Callable[[], SeenGroups]
 """Looks again at the groups that may remember the table."""
 
@@ -111,7 +113,7 @@ def _dropped(
     if cluster.find_table(table) is not None:
         raise CommandFailed(f"table {cluster.namespace}/{table} exists; there is nothing to recover")
     cluster.check_namespace()
-    names = ", ".join(sorted({f"{record.name}*" for _, record in found})) or "none"
+    names = ", ".join(sorted({record.name for _, record in found})) or f"none; {ELSEWHERE}"
     raise CommandFailed(
         f"no dropped table {table!r} of namespace {cluster.namespace!r} is in the recycle bin; there are: {names}"
         + (f"; {gap}" if gap else "")

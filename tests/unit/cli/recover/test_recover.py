@@ -138,7 +138,7 @@ def test_gives_up_in_the_end(run: Run, cluster: FakeCluster) -> None:
     ("changes", "words"),
     [
         pytest.param({"snapshot": None}, "was never loaded", id="nothing to bring back"),
-        pytest.param({"name": "customers"}, "there are: customers*", id="another table"),
+        pytest.param({"name": "customers"}, "there are: customers\n", id="another table"),
     ],
 )
 def test_what_cannot_come_back_is_refused_at_once(
@@ -150,6 +150,16 @@ def test_what_cannot_come_back_is_refused_at_once(
     assert done.exit_code == 1
     assert words in done.stderr
     assert "annotations" not in cluster.groups()[0]["metadata"]
+
+
+def test_where_no_table_was_dropped_other_namespaces_are_named(run: Run, cluster: FakeCluster) -> None:
+    """Who forgets -n looks into the namespace `default`."""
+    done = run("recover", "customers")
+    assert done.exit_code == 1
+    assert done.stderr.endswith(
+        "is in the recycle bin; there are: none; `colocation tables -A` lists those of all namespaces, dropped ones "
+        "with a *: choose one with -n\n"
+    )
 
 
 @pytest.mark.parametrize("is_remembered", [True, False])
@@ -203,7 +213,7 @@ def test_a_record_in_a_group_that_may_not_be_listed_is_not_denied(run: Run, clus
     cluster.gap = GAP
     done = run("recover", "orders")
     assert done.exit_code == 1
-    assert done.stderr.endswith(f"there are: customers*; {GAP}\n")
+    assert done.stderr.endswith(f"there are: customers; {GAP}\n")
     assert GAP not in run("tables").stdout  # of a tenant without any table in such a group it would be no news
     cluster.tables().append(table_object("clicks", colocateWith="accounts/web"))
     assert run("tables").stdout.splitlines()[-1] == GAP
