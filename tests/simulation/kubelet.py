@@ -1,8 +1,9 @@
 """Runs clone Jobs on their nodes: as `colocation.clone` does, file by file, verified, or not at all."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
-from colocation.kube.api import JOBS
+from colocation.kube.api import CLONE_PODS, JOBS
 from colocation.model.agent import CloneProgress
 from colocation.model.clone import CloneSpec, spec_from_environment
 from colocation.state.parse import format_time
@@ -36,6 +37,9 @@ class Kubelet:
         names = {body["metadata"]["uid"] for body in bodies}
         for uid in self._progress.keys() - names:
             self._end_progress(uid)
+        for pod in self._world.api.peek(CLONE_PODS):
+            if _job_of(pod) not in names:
+                self._world.api.remove(CLONE_PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
         for body in bodies:
             if not body.get("status", {}).get("conditions"):
                 self._run(body)
@@ -47,20 +51,22 @@ class Kubelet:
             return
         if not body.get("status", {}).get("startTime"):
             self._write(body, {"startTime": format_time(world.api_wall.now()), "active": 1, "ready": 1})
+        elif any(_job_of(pod) == body["metadata"]["uid"] for pod in world.api.peek(CLONE_PODS)):
+            self._end(body, "Failed")
         elif machine.sick:
-            self._end(body, "Failed", "the disk does not take it")
+            self._fail(body, "CloneFailed: the disk does not take it")
         elif world.random.random() < self.fail_rate:
-            self._end(body, "Failed", "the pod was evicted")
+            self._end(body, "Failed")
         elif world.random.random() >= self.hang_rate:
             self._go_on(body, spec, machine)
 
     def _go_on(self, body: JsonObject, spec: CloneSpec, machine: "Machine") -> None:
         world, disk = self._world, machine.disk
         if spec.disk_id and spec.disk_id != disk.id:
-            return self._end(body, "Failed", "another disk is there")
+            return self._fail(body, "DiskMissing: another disk is there")
         manifests = [(table, digest) for table in spec.tables for digest in table.live_manifests]
         if not all(disk.put_manifest((table.namespace, table.directory), digest) for table, digest in manifests):
-            return self._end(body, "Failed", "the disk does not take it")
+            return self._fail(body, "CloneFailed: the disk does not take it")
         required, optional = set[File](), set[File]()
         for table, digest in manifests:
             chosen = required if digest == table.manifest else optional
@@ -70,12 +76,12 @@ class Kubelet:
         missing = [file for file in wanted if not disk.holds(file)]
         for file in missing[: self.files_per_look]:
             if not self._readable(spec, file):
-                return self._end(body, "Failed", f"no source has file {file.load} of bucket {file.bucket}")
+                return self._fail(body, f"CloneFailed: no source has file {file.load} of bucket {file.bucket}")
             if disk.is_full_for_ever or not disk.put(file):
-                return self._end(body, "Failed", "no room")
+                return self._fail(body, "InsufficientSpace: no room")
         self._show_progress(body, spec, wanted, missing)
         if len(missing) <= self.files_per_look:
-            self._end(body, "Complete", "")
+            self._end(body, "Complete")
         return None
 
     def _show_progress(self, body: JsonObject, spec: CloneSpec, wanted: list[File], missing: list[File]) -> None:
@@ -108,12 +114,32 @@ class Kubelet:
             self._specs[uid] = spec_from_environment(environment)
         return self._specs[uid]
 
-    def _end(self, body: JsonObject, kind: str, message: str) -> None:
+    def _fail(self, body: JsonObject, error: str) -> None:
+        """The pod ends with the clone's error; its Job fails a moment later, without one."""
+        reason, _, message = error.partition(": ")
+        metadata = body["metadata"]
+        ended = {"exitCode": 1, "message": json.dumps({"error": reason, "message": message})}
+        template = body["spec"]["template"]["metadata"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
+        pod = {
+            "metadata": {**template, "name": f"{metadata['name']}-{metadata['uid']}", "ownerReferences": [owner]},
+            "status": {"containerStatuses": [{"state": {"terminated": ended}}]},
+        }
+        self._world.api.add(CLONE_PODS, metadata["namespace"], pod)
+
+    def _end(self, body: JsonObject, kind: str) -> None:
         if body["metadata"]["uid"] in self._progress:
             self._end_progress(body["metadata"]["uid"])
         condition = {"type": kind, "status": "True", "lastTransitionTime": format_time(self._world.api_wall.now())}
-        self._write(body, {"active": 0, "ready": 0, "conditions": [condition | {"message": message}]})
+        if kind == "Failed":
+            condition["message"] = "Job has reached the specified backoff limit"
+        self._write(body, {"active": 0, "ready": 0, "conditions": [condition]})
 
     def _write(self, body: JsonObject, status: JsonObject) -> None:
         metadata = body["metadata"]
         self._world.api.merge(JOBS, metadata["namespace"], metadata["name"], {"status": status}, "status")
+
+
+def _job_of(pod: JsonObject) -> str:
+    uid: str = pod["metadata"]["ownerReferences"][0]["uid"]
+    return uid

@@ -123,7 +123,11 @@ def test_a_node_on_which_clones_fail_again_and_again_is_left_out(restarting: boo
         assert not any(sick in row for row in scene.rows())
         [event] = scene.events("TargetFailing")
         assert f"3 clones in a row to node {sick} failed" in event["message"]
-        assert [(one["node"], one["failures"]) for one in scene.status()["failingTargets"]] == [(sick, 3)]
+        cause = "CloneFailed: the disk does not take it"
+        assert {one["message"].partition("failed: ")[2] for one in scene.events("CloneFailed")} == {cause}
+        assert cause in event["message"]
+        failing = [(one["node"], one["failures"], one["message"]) for one in scene.status()["failingTargets"]]
+        assert failing == [(sick, 3, cause)]
 
     play(story, nodes=4)
 
@@ -270,7 +274,7 @@ def test_moves_keep_to_the_clusters_bandwidth() -> None:
         await two_groups(scene)
         await scene.sleep(MINUTE)
         move(scene, "stock")
-        await scene.until(scene.jobs, MINUTE)
+        await scene.until(lambda: len(scene.jobs()) == 3, MINUTE)
         assert [spec_of(job).max_bandwidth_mib_per_second for job in scene.jobs()] == [2.0] * 3
         await scene.until(lambda: group_of(scene) == "stock", 10 * MINUTE)
         await scene.until_well()

@@ -19,6 +19,7 @@ from ..state.objects import (
     DroppedTable,
     ObservedAgent,
     ObservedClaim,
+    ObservedCloneError,
     ObservedCloneJob,
     ObservedGroup,
     ObservedHolder,
@@ -30,6 +31,7 @@ from ..state.observation import Observation
 from ..state.parse import (
     parse_agent,
     parse_claim,
+    parse_clone_error,
     parse_clone_job,
     parse_group,
     parse_holder,
@@ -39,6 +41,7 @@ from ..state.parse import (
 )
 from .api import (
     CLAIMS,
+    CLONE_PODS,
     GROUPS,
     HOLDERS,
     JOBS,
@@ -68,10 +71,11 @@ LABEL_SELECTORS: Mapping[Resource, str] = {
     PODS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={AGENT_COMPONENT}",
     HOLDERS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={HOLDER_COMPONENT}",
     JOBS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={CLONE_COMPONENT}",
+    CLONE_PODS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={CLONE_COMPONENT}",
     VOLUMES: _DATA_SELECTOR,
     CLAIMS: _DATA_SELECTOR,
 }
-OWN_NAMESPACE = (PODS, HOLDERS, JOBS)
+OWN_NAMESPACE = (PODS, HOLDERS, JOBS, CLONE_PODS)
 """Of these only what is in the operator's namespace is ours."""
 MAX_REMEMBERED_DROPS = 1000
 HISTORY_SECONDS = 5.0
@@ -122,6 +126,7 @@ class LiveCluster:
         self._agents: Store[ObservedAgent] = Store(parse_agent)
         self._holders: Store[ObservedHolder] = Store(parse_holder)
         self._jobs: Store[ObservedCloneJob] = Store(parse_clone_job)
+        self._clone_errors: Store[ObservedCloneError] = Store(parse_clone_error)
         self._volumes: Store[ObservedVolume] = Store(parse_volume)
         self._claims: Store[ObservedClaim] = Store(parse_claim)
         self._dropped: dict[str, DroppedTable] = {}
@@ -138,7 +143,8 @@ class LiveCluster:
     def _stores(self) -> Mapping[Resource, Store[Any]]:
         return {
             GROUPS: self._groups, TABLES: self._tables, NODES: self._nodes, PODS: self._agents,
-            HOLDERS: self._holders, JOBS: self._jobs, VOLUMES: self._volumes, CLAIMS: self._claims,
+            HOLDERS: self._holders, JOBS: self._jobs, CLONE_PODS: self._clone_errors, VOLUMES: self._volumes,
+            CLAIMS: self._claims,
         }  # fmt: skip
 
     @property
@@ -279,7 +285,7 @@ class LiveCluster:
             tables=self._tables.objects,
             nodes=self._nodes.objects,
             agents=self._agents.objects,
-            clone_jobs=self._jobs.objects,
+            clone_jobs=self._jobs_with_errors(),
             agent_views=self._inventories.views,
             bucket_bytes=self._inventories.bucket_bytes,
             dropped_tables=dict(self._dropped),
@@ -298,6 +304,16 @@ class LiveCluster:
         nodes = {node.name for node in self._nodes}
         self._readers_urls = {node: url for node, url in observation.readers_urls.items() if node in nodes}
         return observation
+
+    def _jobs_with_errors(self) -> tuple[ObservedCloneJob, ...]:
+        """Of a failed Job Kubernetes reports only that it failed; why, its pod does."""
+        errors = {one.job_uid: one.message for one in self._clone_errors}
+        if not errors:
+            return self._jobs.objects
+        return tuple(
+            replace(job, message=errors.get(job.identity.uid, job.message)) if job.phase == "failed" else job
+            for job in self._jobs
+        )
 
     async def _ask_agents(self, doubtful: Mapping[str, datetime]) -> None:
         """About what their nodes should hold, and then about what else is there."""

@@ -230,6 +230,14 @@ class ObservedHolder:
     has_ended: bool = False
 
 
+@dataclass(frozen=True)
+class ObservedCloneError:
+    """What the pod of a clone reported when it failed. ``job_uid``: of the clone's Job."""
+
+    job_uid: str
+    message: str
+
+
 def _https(address: str, port: int) -> str:
     host = f"[{address}]" if ":" in address else address
     return f"https://{host}:{port}"

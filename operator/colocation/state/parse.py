@@ -4,6 +4,7 @@ Invariant: no parser raises, whatever the object holds. What cannot be understoo
 (``spec_error``, ``status_error``), so that one object's fault harms that object only. Missing metadata is empty.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from sys import intern
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from ..common.control_characters import in_one_line
 from ..manifests.clone_job import (
     ANNOTATION_FAILURES,
     ANNOTATION_NAMESPACE,
@@ -47,6 +49,7 @@ from .objects import (
     JobPhase,
     ObservedAgent,
     ObservedClaim,
+    ObservedCloneError,
     ObservedCloneJob,
     ObservedGroup,
     ObservedHolder,
@@ -59,6 +62,7 @@ __all__ = [
     "format_time",
     "parse_agent",
     "parse_claim",
+    "parse_clone_error",
     "parse_clone_job",
     "parse_group",
     "parse_holder",
@@ -79,6 +83,7 @@ PORTS = range(1, 1 << 16)
 """More failed attempts than this change no back-off."""
 READINESS_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"))
 """Kubernetes sets these while the Ready condition does not hold, which the operator reads itself."""
+MAX_CLONE_ERROR_CHARACTERS = 300
 ENDED_PHASES = ("Succeeded", "Failed")
 REPELLING_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
 
@@ -254,6 +259,27 @@ def parse_clone_job(body: JsonObject) -> ObservedCloneJob | None:
         finished_at=parse_time(end.get("lastTransitionTime")),
         message=_text(end.get("message")),
     )
+
+
+def parse_clone_error(body: JsonObject) -> ObservedCloneError | None:
+    """The error of a clone's pod, as ``colocation.clone`` leaves it to the kubelet; None while there is none."""
+    owners = _objects(_object(body, "metadata"), "ownerReferences")
+    job_uid = next((_text(owner.get("uid")) for owner in owners if owner.get("kind") == "Job"), "")
+    containers = _objects(_object(body, "status"), "containerStatuses")
+    ends = [_object(_object(container, "state"), "terminated") for container in containers]
+    messages = [_clone_error(_text(end.get("message"))) for end in ends if end.get("exitCode")]
+    message = next(filter(None, messages), "")
+    return ObservedCloneError(job_uid, message) if job_uid and message else None
+
+
+def _clone_error(text: str) -> str:
+    """Of a clone that was killed before it could report, the last line of its log."""
+    try:
+        error = json.loads(text)
+        found = f"{error['error']}: {error['message']}"
+    except (ValueError, TypeError, LookupError):
+        found = text.strip().rpartition("\n")[2]
+    return in_one_line(found)[:MAX_CLONE_ERROR_CHARACTERS]
 
 
 def parse_volume(body: JsonObject) -> ObservedVolume:

@@ -94,7 +94,7 @@ async def test_watch_that_may_have_missed_something_goes_on_from_full_lists(monk
     operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
     await operator.start()
     async with asyncio.timeout(5):
-        assert await versions_of_table_watches(api, 2) == ["2", "10"]  # tables are the second of eight kinds
+        assert await versions_of_table_watches(api, 2) == ["2", "11"]  # tables are the second of nine kinds
         await operator.stop()
 
 

@@ -30,13 +30,14 @@ from colocation.model.names import (
     RECOVER_PREFIX,
 )
 from colocation.state.certificate_requests import parse_certificate_request
-from colocation.state.objects import Identity, JobPhase, ObservedAgent, ObservedHolder, ObservedNode
+from colocation.state.objects import Identity, JobPhase, ObservedAgent, ObservedCloneError, ObservedHolder, ObservedNode
 from colocation.state.observation import Observation
 from colocation.state.parse import (
     MAX_FAILURES,
     UNKNOWN_TIME,
     format_time,
     parse_agent,
+    parse_clone_error,
     parse_clone_job,
     parse_group,
     parse_holder,
@@ -395,3 +396,22 @@ def test_a_certificate_request() -> None:
     assert found.lifetime_seconds == 600
     odd = parse_certificate_request({"spec": {"request": "no base64!", "expirationSeconds": "600"}})
     assert (odd.pem, odd.lifetime_seconds) == (b"", None)
+
+
+@pytest.mark.parametrize(("exit_code", "text", "message"), [
+    (1, '{"error": "InsufficientSpace", "message": "node-1: 3 GiB\\nare missing"}',
+     "InsufficientSpace: node-1: 3 GiB\\nare missing"),
+    (137, "starts\nkilled by the kernel\n", "killed by the kernel"),
+    (1, '["no", "error"]', '["no", "error"]'),
+    (1, "x" * 400, "x" * 300),
+    (1, "", None),
+    (0, "complete", None),
+])  # fmt: skip
+def test_the_error_of_a_clone_is_in_its_pods_status(exit_code: int, text: str, message: str | None) -> None:
+    """As the clone wrote it, in one line; of one that could not, the last line of its log."""
+    owner = {"kind": "Job", "uid": "job-uid"}
+    terminated = {"exitCode": exit_code, "message": text}
+    status = {"containerStatuses": [{"state": {"terminated": terminated}}]}
+    found = parse_clone_error({"metadata": {"ownerReferences": [owner]}, "status": status})
+    assert found == (ObservedCloneError("job-uid", message) if message else None)
+    assert parse_clone_error({"metadata": {}, "status": status}) is None

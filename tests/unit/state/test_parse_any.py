@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from colocation.model.table import ColocatedTableStatus, Retention, retained_history
 from colocation.state.membership import memberships
 from colocation.state.observation import Observation
-from colocation.state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
+from colocation.state.parse import parse_agent, parse_clone_error, parse_clone_job, parse_group, parse_node, parse_table
 
 from .objects import NOW
 from .test_parse import ended, job, metadata
@@ -72,6 +72,10 @@ POD = {
 }
 PARSERS: dict[Callable[[Json], object], Json] = {
     parse_table: TABLE, parse_group: GROUP, parse_node: NODE, parse_agent: POD,
+    parse_clone_error: {
+        "metadata": {"ownerReferences": [{"kind": "Job", "uid": "u"}]},
+        "status": {"containerStatuses": [{"state": {"terminated": {"exitCode": 1, "message": '{"error": 1}'}}}]},
+    },
     parse_clone_job: job({**ended("Failed"), "active": 1, "ready": 1, "startTime": "2026-11-21T00:00:00Z"}),
 }  # fmt: skip
 
