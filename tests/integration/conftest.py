@@ -11,6 +11,7 @@ from .installation import Installation
 
 SHOWN_LOG_CHARACTERS = 4000
 
+
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, built where they are not there yet."""

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from ..model.adoption import Folders
 from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_LEADS, LABEL_NAME
 from ..model.snapshot import Snapshot
+from ..model.wording import in_words
 from .errors import HTTP_FORBIDDEN, CommandFailed, validation_message
 
 TIMEOUT_SECONDS = 30.0
@@ -113,7 +114,7 @@ class PodPort:
 
 def _cause(error: Exception) -> str:
     """Why a connection failed: of one that the API server refused, the message of its answer."""
-    otherwise = str(error).split(" -+-+- ", maxsplit=1)[0] or type(error).__name__
+    otherwise = in_words(error).split(" -+-+- ", maxsplit=1)[0]
     return _message_of(getattr(error, "resp_body", None), otherwise)
 
 

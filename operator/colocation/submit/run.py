@@ -10,6 +10,7 @@ from urllib3.exceptions import HTTPError
 
 from ..model.base import Frozen
 from ..model.driver_output import WriteProgress, find_progress, without_progress
+from ..model.wording import in_words
 from .clients import Applications
 from .driver_error import find_error
 from .status import ApplicationStatus, Obstacle, obstacle, refused_executors
@@ -61,7 +62,7 @@ def is_passing(error: Exception) -> bool:
 def said_by(error: Exception) -> str:
     """An error in one line: the API server's message, if it has one."""
     if not isinstance(error, ApiException):
-        return " ".join(str(error).split()) or type(error).__name__
+        return " ".join(in_words(error).split())
     return f"the cluster answered {error.status}: {status_message(error) or error.reason or 'no reason given'}"
 
 
