@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from colocation.agent import file_requests, front_configuration, http_messages, node_state, quotas
 from colocation.agent.settings import OPTIONS
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupSpec
@@ -53,6 +54,24 @@ def test_the_agent_api_lists_every_flag() -> None:
     """Each flag is an option of the agent's settings."""
     named = {word for code in page("reference/agent-api.md").inline_code for word in code.split()}
     assert [option.name for option in OPTIONS if f"--{option.name}" not in named] == []
+
+
+def test_the_agent_api_has_the_agents_bounds() -> None:
+    """The numbers of the table "Bounds" are the code's."""
+    bounds = page("reference/agent-api.md").text.partition("## Bounds")[2].partition("## Errors")[0]
+    upload_wait = {node_state.UPLOAD_WAIT_SECONDS, node_state.BATCH_WAIT_SECONDS}
+    sentences = [
+        f"within {front_configuration.HEADER_SECONDS} s; request line and each header 32 KiB",
+        f"| silence | {front_configuration.SEND_SECONDS} s",
+        f"{quotas.MAX_READS_OF_ACCOUNT} per account",
+        f"{node_state.MAX_UPLOADS_OF_ACCOUNT} and {node_state.MAX_BATCHES_OF_ACCOUNT} per account; "
+        f"{node_state.MAX_UPLOADS_TO_NAMESPACE} uploads to one namespace; more wait up to {min(upload_wait):.0f} s",
+        f"{file_requests.UPLOAD_IDLE_SECONDS:.0f} s without a byte; {file_requests.MIN_BYTES_PER_SECOND >> 10} KiB/s",
+        f"{http_messages.MAX_BODY_BYTES >> 20} MiB; inventory {front_configuration.MAX_BODY_BYTES >> 20} MiB",
+        f"{front_configuration.MAX_PROBES_PER_SECOND} a second per client address",
+    ]
+    assert [sentence for sentence in sentences if sentence not in bounds] == []
+    assert len(upload_wait) == 1
 
 
 def test_the_oldest_kubernetes_is_tested() -> None:

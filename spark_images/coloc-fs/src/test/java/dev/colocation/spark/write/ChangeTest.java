@@ -8,21 +8,29 @@ import static dev.colocation.spark.write.Files.NULL;
 import static dev.colocation.spark.write.Files.day;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import dev.colocation.spark.cluster.DataFile;
 import dev.colocation.spark.cluster.WriteException.SchemaMismatch;
 import dev.colocation.spark.fs.Buckets;
+import dev.colocation.spark.write.Change.DropColumns;
 import dev.colocation.spark.write.Change.DropPartitions;
 import dev.colocation.spark.write.Change.Mode;
 import dev.colocation.spark.write.Change.NewFiles;
 import dev.colocation.spark.write.Change.Overtaken;
+import dev.colocation.spark.write.Change.Rebucket;
 import dev.colocation.spark.write.Change.Rewrite;
+import dev.colocation.spark.write.Change.RollBack;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -55,6 +63,23 @@ class ChangeTest {
         arguments("rewrite replaces what it read", new Rewrite(Set.of(A.path(), B.path()), List.of(D), Buckets.asGroup(2)), List.of(C, NULL)),
         arguments("dropped partitions go, NULL too", new DropPartitions(List.of(day("b"), day(null))), List.of(A, B)),
         arguments("dropping what is not there", new DropPartitions(List.of(day("z"))), COMMITTED));
+  }
+
+  /** The page is made from the description in the CRD, which is Python's. */
+  @Test
+  void theirNamesAreDocumented() throws IOException {
+    Buckets buckets = Buckets.asGroup(2);
+    Stream<Change> others = Stream.of(
+        new Rewrite(Set.of(), List.of(), buckets), new Rebucket(Set.of(), List.of(), buckets), new DropPartitions(List.of()),
+        new DropColumns(), new RollBack(null, Set.of(), List.of(), Map.of()));
+    List<String> names = Stream.of(
+        Stream.of(Mode.values()).map(Mode::label), Stream.of(RowChange.Kind.values()).map(RowChange.Kind::label),
+        others.map(Change::label)).flatMap(each -> each).toList();
+    Path page = Stream.of("docs", "../../docs").map(Path::of).filter(java.nio.file.Files::isDirectory).findFirst().orElseThrow()
+        .resolve("reference/kinds.md");
+    Matcher listed = Pattern.compile("What made it: ([a-z, -]+)\\.").matcher(java.nio.file.Files.readString(page));
+    assertTrue(listed.find());
+    assertEquals(names, List.of(listed.group(1).split(", | or ")));
   }
 
   @ParameterizedTest(name = "{0}")
