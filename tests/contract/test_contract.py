@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 from colocation.model.base import parse_time
+from colocation.model.changes import allowed_buckets, kept_snapshot, partition_column
 from colocation.model.group import ColocationGroupStatus, namespace_refusal
 from colocation.model.names import config_map_of, group_key, group_reference, private_group_name, table_directory
 from colocation.model.query_line import QUERY_MARK, parse_query_line
@@ -62,6 +63,11 @@ def _freshness(case: Case) -> str:
 def _liveness(case: Case) -> object:
     found = liveness(ColocationGroupStatus.model_validate(case["status"]), case["ready"])
     return {"isWhole": found.is_whole, "message": found.message}
+
+
+def _kept_snapshot(case: Case) -> int:
+    status, _ = salvage(ColocatedTableStatus, case["status"])
+    return kept_snapshot("shop.orders", status, case["snapshot"]).id
 
 
 def _columns(given: list[Case]) -> list[Column]:
@@ -157,9 +163,12 @@ RULES: dict[str, Callable[[Case], object]] = {
     "configured-cores": lambda case: configured_cores(case["conf"]),
     "few-buckets": lambda case: few_buckets(case["group"], case["buckets"], case["cores"]),
     "freshness": _freshness,
+    "kept-snapshots": _kept_snapshot,
     "liveness": _liveness,
     "manifests": _manifest,
     "names": _names,
+    "new-buckets": lambda case: allowed_buckets("shop.orders", case["group"], case["buckets"]),
+    "partition-columns": lambda case: partition_column(case["column"], case["partitionedBy"]),
     "query-lines": _query_line,
     "retention": _retention,
     "schema-evolution": _schema_evolution,

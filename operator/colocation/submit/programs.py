@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from ..model.base import Frozen
+from ..model.changes import ChangedTable
 from . import apache
 from .group_view import GroupView
 from .manifest import APACHE, KUBEFLOW, ApplicationKind, Json, ManifestError, require_mapping
@@ -44,6 +45,13 @@ class TableRequest(Frozen):
         """The program's command line."""
         return [self.table, "--namespace", namespace]
 
+    def check(self, table: ChangedTable) -> None:
+        """Refuse what the table cannot be asked for, as far as its objects tell; the program decides the rest.
+
+        Raises:
+            ValueError: with what is allowed.
+        """
+
 
 class LoadRequest(TableRequest):
     """``colocation load``: read ``path``, or what the format's options (``key=value``) say, and load the rows."""
@@ -70,6 +78,9 @@ class CompactRequest(TableRequest):
     def arguments(self, namespace: str) -> list[str]:
         return [*super().arguments(namespace), *(f"--partition={partition}" for partition in self.partitions)]
 
+    def check(self, table: ChangedTable) -> None:
+        table.check_partitions(self.partitions)
+
 
 class DropPartitionsRequest(CompactRequest):
     """``colocation drop-partitions``: drop partitions with all their rows."""
@@ -83,6 +94,9 @@ class RebucketRequest(TableRequest):
     def arguments(self, namespace: str) -> list[str]:
         return [*super().arguments(namespace), "--buckets", str(self.buckets)]
 
+    def check(self, table: ChangedTable) -> None:
+        table.check_buckets(self.buckets)
+
 
 class RollBackRequest(TableRequest):
     """``colocation roll-back``: make the rows of an older snapshot the table's again."""
@@ -91,6 +105,9 @@ class RollBackRequest(TableRequest):
 
     def arguments(self, namespace: str) -> list[str]:
         return [*super().arguments(namespace), "--to", str(self.snapshot_id)]
+
+    def check(self, table: ChangedTable) -> None:
+        table.check_snapshot(self.snapshot_id)
 
 
 class SqlRequest(Frozen):

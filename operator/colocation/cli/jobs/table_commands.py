@@ -10,6 +10,7 @@ from typing import Any, get_args
 import click
 
 from ...model.base import MAX_BUCKETS
+from ...model.changes import ChangedTable, parse_partition
 from ...model.names import group_reference, private_group_name
 from ...model.salvage import salvage
 from ...model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
@@ -24,6 +25,7 @@ from ...submit.programs import (
     TableRequest,
     table_application,
 )
+from ..errors import CommandFailed
 from ..terminal.live import warn
 from ..terminal.options import Target, bundle, cluster_options, complete_table, output_option
 from ..terminal.output import Format, size, tell, write
@@ -39,8 +41,10 @@ def _checked_partitions(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     for value in values:
-        if not all(part.partition("=")[0] and "=" in part for part in value.split("/")):
-            raise click.BadParameter(f"{value!r} given; allowed: COLUMN=VALUE, several joined by /")
+        try:
+            parse_partition(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
     return values
 
 
@@ -68,12 +72,17 @@ class TableJob:
             describe: the driver's result for people.
 
         Raises:
-            CommandFailed: there is no such table or group, or the program failed.
+            CommandFailed: there is no such table or group, it cannot have what is asked for, or the program failed.
             ManifestError: the application cannot be made.
         """
         cluster = self.target.open()
         base = self.job.base(cluster, direct=self.options.direct)
-        group = group_view(cluster, placed_by(cluster.table(request.table)))
+        table = cluster.table(request.table)
+        group = group_view(cluster, placed_by(table))
+        try:
+            request.check(_changed(table, group.buckets))
+        except ValueError as error:
+            raise CommandFailed(str(error)) from error
         application = table_application(request, group, base)
         finished = run(cluster, application, group, self.options, announce=False, tells_progress=True)
         if not self.options.dry_run:
@@ -90,6 +99,16 @@ class TableJob:
             print_result(ended.result)
         elif missing:
             tell(missing[0])
+
+
+def _changed(table: Json, group_buckets: int) -> ChangedTable:
+    metadata = table["metadata"]
+    spec = ColocatedTableSpec.model_validate(table["spec"], extra="ignore")
+    status, problems = salvage(ColocatedTableStatus, table.get("status"))
+    return ChangedTable(
+        f"{metadata['namespace']}.{metadata['name']}", spec, status, group_buckets,
+        is_understood=not problems, has_first_spec=metadata.get("generation") == 1,
+    )  # fmt: skip
 
 
 def placed_by(table: Json) -> str:

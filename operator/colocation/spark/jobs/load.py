@@ -11,11 +11,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from colocation.model.changes import unescape
 from colocation.spark import configure, load
 from colocation.spark.configuration import CATALOG, SessionSettings, qualified
 from colocation.spark.jobs.program import job_parser, print_result, printing_progress, stop
 from colocation.spark.write.loading import MODES, LoadResult, MissingColumns, null_of
-from colocation.spark.write.maintenance import unescape
 
 TEXT_TYPES = ("string", "varchar", "char")
 CSV_OPTIONS = {"header": "true", "inferSchema": "true", "enforceSchema": "false"}

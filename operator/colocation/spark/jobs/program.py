@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from colocation.model.changes import parse_partition
 from colocation.model.driver_output import WriteProgress
-from colocation.spark.write.maintenance import parse_partition
 
 
 def job_parser(program: str, description: str) -> argparse.ArgumentParser:

@@ -1,42 +1,15 @@
 """``compact``, ``drop_partitions`` and ``roll_back``, procedures of the session's catalog; partitions by name."""
 
 import datetime
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from colocation.model.table_manifest import HIVE_NULL
-
 from ..configuration import CATALOG, SessionSettings, literal, qualified
 
 PartitionValue = str | int | float | bool | Decimal | datetime.date | None
 """A value as a program gives it, a ``datetime`` too; a text is what Spark's ``CAST … AS STRING`` makes of the value."""
-
-
-def parse_partition(folder: str) -> dict[str, str | None]:
-    """``a=1/b=__HIVE_DEFAULT_PARTITION__`` as {"a": "1", "b": None}; some of the columns are enough.
-
-    Raises:
-        ValueError: a part is not ``column=value``, or names a column again.
-    """
-    values: dict[str, str | None] = {}
-    for part in folder.strip("/").split("/"):
-        name, sign, value = part.partition("=")
-        if not (name and sign):
-            raise ValueError(
-                f"partition {folder!r}: {part!r} is not COLUMN=VALUE; give e.g. dt=2024-01-01 or dt=2024-01-01/zone=a"
-            )
-        if unescape(name) in values:
-            raise ValueError(f"partition {folder!r} names {unescape(name)} twice")
-        values[unescape(name)] = None if value in ("", HIVE_NULL) else unescape(value)
-    return values
-
-
-def unescape(text: str) -> str:
-    """A folder's name without its percent escapes."""
-    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
 def partition_text(value: PartitionValue) -> str:

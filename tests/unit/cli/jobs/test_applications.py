@@ -241,6 +241,48 @@ def test_a_load_whose_log_is_gone_shows_that_it_succeeded(run: Run, cluster: Fak
     assert (done.exit_code, "succeeded; its result could not be read" in done.stdout) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["rebucket", "orders", "--buckets", "12"], "table shop.orders is in a group of 8 buckets; allowed: 8 or a"),
+        (["roll-back", "orders", "--to", "2"], "keeps no snapshot 2; it keeps: 3 (2026-11-21T00:00:00Z). spec.retention"),
+        (["drop-partitions", "orders", "--partition", "day=1"], "'day' is no partition column; the table is partitioned"),
+        (["compact", "orders", "--partition", "dt=1/k=1"], "'k' is no partition column; the table is partitioned by (dt)"),
+    ],
+)  # fmt: skip
+def test_what_objects_show_to_be_impossible_is_refused_before_anything_runs(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, command: list[str], why: str
+) -> None:
+    """In the words of the program, which would refuse it half a minute later."""
+    created = kubeflow(result=NOTHING)
+    columns = [{"name": "k", "type": "bigint"}, {"name": "dt", "type": "date"}]
+    table = cluster.tables()[0] = table_object(columns=columns, partitionedBy=["dt"])
+    table["metadata"]["generation"] = 1
+    done = run(*command)
+    assert (done.exit_code, created.objects) == (1, {})
+    assert done.stderr.startswith("error: ")
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "change"),
+    [
+        (["rebucket", "orders", "--buckets", "12"], ALREADY, lambda group, table: group["spec"].pop("buckets")),
+        (["roll-back", "orders", "--to", "2"], BACK, lambda group, table: table["status"].update(history=["?"])),
+        (["drop-partitions", "orders", "--partition", "dt=1"], NOTHING,
+         lambda group, table: table["metadata"].update(generation=2)),
+    ],
+)  # fmt: skip
+def test_what_objects_do_not_show_is_left_to_the_program(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, command: list[str], result: dict[str, Any], change: Any
+) -> None:
+    """A group without a number, a status that cannot be understood, files of before a change of the spec."""
+    created = kubeflow(result=result)
+    change(cluster.groups()[0], cluster.tables()[0])
+    done = run(*command)
+    assert (done.exit_code, len(created.objects)) == (0, 1), done.stderr
+
+
 def interrupted(_: object) -> NoReturn:
     """Ctrl-C while this runs."""
     raise KeyboardInterrupt

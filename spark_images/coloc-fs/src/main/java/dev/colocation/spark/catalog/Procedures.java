@@ -264,8 +264,7 @@ final class Procedures {
     Map<String, String> values = new TreeMap<>();
     for (int index = 0; index < given.numElements(); index++) {
       String name = given.keyArray().get(index, DataTypes.StringType).toString();
-      Manifest.Column column = columns.stream().filter(name::equalsIgnoreCase).findFirst()
-          .map(table.layout()::column).orElseThrow(() -> unknownColumn("'" + name + "' is no partition column", columns));
+      Manifest.Column column = table.layout().column(partitionColumn(name, columns));
       Object value = given.valueArray().isNullAt(index) ? "" : given.valueArray().get(index, DataTypes.StringType);
       values.put(column.storedName(), PartitionValue.text(column, value.toString(), SQLConf.get().sessionLocalTimeZone()));
     }
@@ -273,6 +272,12 @@ final class Procedures {
       throw unknownColumn("it names no column", columns);
     }
     return values;
+  }
+
+  /** The partition column of this name. As Python's {@code partition_column}. */
+  static String partitionColumn(String name, List<String> columns) {
+    return columns.stream().filter(name::equalsIgnoreCase).findFirst()
+        .orElseThrow(() -> unknownColumn("'" + name + "' is no partition column", columns));
   }
 
   private static RuntimeException unknownColumn(String what, List<String> columns) {

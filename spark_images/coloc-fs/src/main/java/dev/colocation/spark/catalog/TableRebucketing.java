@@ -81,7 +81,7 @@ final class TableRebucketing {
     LoadedTable loaded = table.loaded();
     loaded.requireReadable();
     Buckets before = loaded.shape().buckets();
-    requireMultiple(loaded, wanted);
+    requireMultiple(table.name(), before.ofGroup(), wanted);
     Optional<Snapshot> snapshot = loaded.snapshot();
     if (snapshot.isPresent() && before.ofTable() == wanted) {
       return new Result(wanted, wanted, 0, 0, 0, 0, snapshot.get().id(), 0);
@@ -100,12 +100,13 @@ final class TableRebucketing {
         done.replicasMissing());
   }
 
-  private static void requireMultiple(LoadedTable table, int wanted) {
-    int ofGroup = table.shape().buckets().ofGroup();
+  /** The number, unless a table of a group of so many buckets cannot have it. As Python's {@code allowed_buckets}. */
+  static int requireMultiple(String table, int ofGroup, int wanted) {
     if (wanted < ofGroup || wanted % ofGroup != 0 || wanted > ManifestHeader.MAX_BUCKETS) {
-      throw new ColocationException("buckets is " + wanted + "; table " + table.name() + " is in a group of " + ofGroup
+      throw new ColocationException("buckets is " + wanted + "; table " + table + " is in a group of " + ofGroup
           + " buckets; allowed: " + ofGroup + " or a multiple of it, up to " + ManifestHeader.MAX_BUCKETS).unchecked();
     }
+    return wanted;
   }
 
   /** The spec has the number after the commit, so that it is true of the rows at any time. */

@@ -14,14 +14,18 @@ import java.util.Set;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
-/** What readers decide, as Python does. */
+/** What readers and procedures decide, as Python does. */
 public final class ReaderContractTest {
   public static final Map<String, Contract.Rule> RULES = Map.of(
       "liveness", given -> liveness(Liveness.of(
           group(given.path("status")), Set.copyOf(Json.texts(given.path("ready"))))),
       "configured-cores", given -> Parallelism.configuredCores(key -> given.path("conf").path(key).asText("")),
       "few-buckets", given -> Parallelism.fewBuckets(
-          given.path("group").asText(), given.path("buckets").asInt(), given.path("cores").asInt()));
+          given.path("group").asText(), given.path("buckets").asInt(), given.path("cores").asInt()),
+      "new-buckets", given -> TableRebucketing.requireMultiple(
+          "shop.orders", given.path("group").asInt(), given.path("buckets").asInt()),
+      "partition-columns", given -> Procedures.partitionColumn(
+          given.path("column").asText(), Json.texts(given.path("partitionedBy"))));
 
   @TestFactory
   List<DynamicTest> rules() throws IOException {

@@ -32,6 +32,7 @@ public final class ClusterContractTest {
       entry("specs", given -> spec(table(given.path("spec"), Contract.JSON.createObjectNode()))),
       entry("statuses", given -> status(table(null, given.path("status")))),
       entry("snapshots", given -> snapshot(given.path("snapshot"))),
+      entry("kept-snapshots", given -> table(null, given.path("status")).ofVersion(given.path("snapshot").asText()).id()),
       entry("commit-records", given -> commitRecord(given.path("record"))),
       entry("retention", ClusterContractTest::retained),
       entry("schema-evolution", given -> SchemaEvolution.refusedChange(
