@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+NO_IMAGE = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "clone:gone"'}
+
 
 class Kubelet:
     """The kubelets of all nodes. ``fail_rate`` and ``hang_rate``: of a Job, per look."""
@@ -47,11 +49,17 @@ class Kubelet:
     def _run(self, body: JsonObject) -> None:
         world, spec = self._world, self._spec(body)
         machine = world.machines.get(spec.target)
-        if machine is None or not machine.is_up or machine.holds_jobs:
+        if machine is None or not machine.is_up:
             return
-        if not body.get("status", {}).get("startTime"):
+        pod = self._pod_of(body)
+        if machine.holds_jobs:
+            if pod is None and not body.get("status", {}).get("startTime"):
+                self._report(body, {"phase": "Pending", "containerStatuses": [{"state": {"waiting": NO_IMAGE}}]})
+        elif not body.get("status", {}).get("startTime"):
             self._write(body, {"startTime": format_time(world.api_wall.now()), "active": 1, "ready": 1})
-        elif any(_job_of(pod) == body["metadata"]["uid"] for pod in world.api.peek(CLONE_PODS)):
+            if pod:
+                self._report(body, {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]})
+        elif pod and pod["status"]["phase"] == "Failed":
             self._end(body, "Failed")
         elif machine.sick:
             self._fail(body, "CloneFailed: the disk does not take it")
@@ -117,15 +125,24 @@ class Kubelet:
     def _fail(self, body: JsonObject, error: str) -> None:
         """The pod ends with the clone's error; its Job fails a moment later, without one."""
         reason, _, message = error.partition(": ")
-        metadata = body["metadata"]
         ended = {"exitCode": 1, "message": json.dumps({"error": reason, "message": message})}
+        self._report(body, {"phase": "Failed", "containerStatuses": [{"state": {"terminated": ended}}]})
+
+    def _pod_of(self, body: JsonObject) -> JsonObject | None:
+        pods = self._world.api.peek(CLONE_PODS)
+        return next((pod for pod in pods if _job_of(pod) == body["metadata"]["uid"]), None)
+
+    def _report(self, body: JsonObject, status: JsonObject) -> None:
+        """The status of a Job's pod, which is made when there is something to report."""
+        metadata, api = body["metadata"], self._world.api
+        name = f"{metadata['name']}-{metadata['uid']}"
+        if self._pod_of(body):
+            api.merge(CLONE_PODS, metadata["namespace"], name, {"status": status}, "status")
+            return
         template = body["spec"]["template"]["metadata"]
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
-        pod = {
-            "metadata": {**template, "name": f"{metadata['name']}-{metadata['uid']}", "ownerReferences": [owner]},
-            "status": {"containerStatuses": [{"state": {"terminated": ended}}]},
-        }
-        self._world.api.add(CLONE_PODS, metadata["namespace"], pod)
+        pod = {"metadata": {**template, "name": name, "ownerReferences": [owner]}, "status": status}
+        api.add(CLONE_PODS, metadata["namespace"], pod)
 
     def _end(self, body: JsonObject, kind: str) -> None:
         if body["metadata"]["uid"] in self._progress:

@@ -29,7 +29,7 @@ def targets(scene: Scene) -> list[str]:
 
 
 STANDSTILLS = {
-    "its pod does not start": ("holds_jobs", 120, "its pod has not started within 120 s"),
+    "its pod does not start": ("holds_jobs", 120, "type=Warning): ImagePullBackOff: Back-off"),
     "it hangs": ("hangs", 180, "it has not advanced for 180 s"),
 }
 

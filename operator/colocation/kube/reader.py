@@ -306,12 +306,14 @@ class LiveCluster:
         return observation
 
     def _jobs_with_errors(self) -> tuple[ObservedCloneJob, ...]:
-        """Of a failed Job Kubernetes reports only that it failed; why, its pod does."""
+        """Of a Job Kubernetes reports only that it failed; why, and why another does not start, its pod does."""
         errors = {one.job_uid: one.message for one in self._clone_errors}
         if not errors:
             return self._jobs.objects
         return tuple(
-            replace(job, message=errors.get(job.identity.uid, job.message)) if job.phase == "failed" else job
+            replace(job, message=errors[job.identity.uid])
+            if job.identity.uid in errors and job.phase in ("failed", "pending")
+            else job
             for job in self._jobs
         )
 

@@ -108,10 +108,9 @@ def overdue_cause(job: ObservedCloneJob, now: datetime, clone_deadline_seconds: 
         return None
     since_seconds = (now - job.advanced_at).total_seconds()
     if job.phase == "pending" and since_seconds >= PENDING_DEADLINE_SECONDS:
-        return (
-            f"its pod has not started within {PENDING_DEADLINE_SECONDS} s: no room for it on the node, or its image "
-            f"cannot be pulled (kubectl describe job -n {job.identity.namespace} {job.identity.name})"
-        )
+        why = job.message or "a quota or a policy forbids it, its image is still pulled, or a volume cannot be mounted"
+        events = f"kubectl get events -n {job.identity.namespace} --field-selector type=Warning"
+        return f"its pod has not started within {PENDING_DEADLINE_SECONDS} s ({events}): {why}"
     if job.phase == "running" and since_seconds >= clone_deadline_seconds:
         return f"it has not advanced for {clone_deadline_seconds} s"
     return None

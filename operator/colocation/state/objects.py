@@ -232,7 +232,7 @@ class ObservedHolder:
 
 @dataclass(frozen=True)
 class ObservedCloneError:
-    """What the pod of a clone reported when it failed. ``job_uid``: of the clone's Job."""
+    """Why the pod of a clone failed, or does not start. ``job_uid``: of the clone's Job."""
 
     job_uid: str
     message: str

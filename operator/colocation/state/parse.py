@@ -5,7 +5,7 @@ Invariant: no parser raises, whatever the object holds. What cannot be understoo
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from sys import intern
 from typing import Any, TypeVar
@@ -84,6 +84,8 @@ PORTS = range(1, 1 << 16)
 READINESS_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"))
 """Kubernetes sets these while the Ready condition does not hold, which the operator reads itself."""
 MAX_CLONE_ERROR_CHARACTERS = 300
+NORMAL_WAITS = ("ContainerCreating", "PodInitializing")
+"""Reasons of each container for a moment."""
 ENDED_PHASES = ("Succeeded", "Failed")
 REPELLING_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
 
@@ -262,14 +264,35 @@ def parse_clone_job(body: JsonObject) -> ObservedCloneJob | None:
 
 
 def parse_clone_error(body: JsonObject) -> ObservedCloneError | None:
-    """The error of a clone's pod, as ``colocation.clone`` leaves it to the kubelet; None while there is none."""
+    """The error of a clone's pod, as ``colocation.clone`` leaves it to the kubelet, or why the pod does not run.
+
+    None while there is neither.
+    """
     owners = _objects(_object(body, "metadata"), "ownerReferences")
     job_uid = next((_text(owner.get("uid")) for owner in owners if owner.get("kind") == "Job"), "")
-    containers = _objects(_object(body, "status"), "containerStatuses")
-    ends = [_object(_object(container, "state"), "terminated") for container in containers]
-    messages = [_clone_error(_text(end.get("message"))) for end in ends if end.get("exitCode")]
-    message = next(filter(None, messages), "")
+    status = _object(body, "status")
+    states = [_object(container, "state") for container in _objects(status, "containerStatuses")]
+    ends = [_object(state, "terminated") for state in states]
+    errors = [_clone_error(_text(end.get("message"))) for end in ends if end.get("exitCode")]
+    found = next(filter(None, (*errors, *_standstills(status, states))), "")
+    message = in_one_line(found)[:MAX_CLONE_ERROR_CHARACTERS]
     return ObservedCloneError(job_uid, message) if job_uid and message else None
+
+
+def _standstills(status: JsonObject, states: Iterable[JsonObject]) -> Iterator[str]:
+    """Why a pod does not run: what the kubelet waits for, why no node takes it, why its node rejected or evicted it."""
+    for waiting in (_object(state, "waiting") for state in states):
+        if waiting.get("reason") not in NORMAL_WAITS:
+            yield _with_reason(waiting)
+    for condition in _objects(status, "conditions"):
+        if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False"):
+            yield _with_reason(condition)
+    if status.get("phase") == "Failed":
+        yield _with_reason(status)
+
+
+def _with_reason(found: JsonObject) -> str:
+    return ": ".join(filter(None, (_text(found.get("reason")), _text(found.get("message")))))
 
 
 def _clone_error(text: str) -> str:
@@ -279,7 +302,7 @@ def _clone_error(text: str) -> str:
         found = f"{error['error']}: {error['message']}"
     except (ValueError, TypeError, LookupError):
         found = text.strip().rpartition("\n")[2]
-    return in_one_line(found)[:MAX_CLONE_ERROR_CHARACTERS]
+    return found
 
 
 def parse_volume(body: JsonObject) -> ObservedVolume:

@@ -101,7 +101,16 @@ def test_a_job_that_does_not_advance_is_given_up(phase: str, seconds_ago: float 
     found = overdue_cause(job, NOW, 600)
     assert (found is None) is (cause is None)
     assert (found or "").startswith(cause or "")
-    assert (f"describe job -n shop {job.identity.name}" in (found or "")) is (cause == NOT_STARTED)
+    assert ("kubectl get events -n shop --field" in (found or "")) is (cause == NOT_STARTED)
+
+
+def test_the_cause_of_a_job_that_does_not_begin_is_what_its_pod_waits_for() -> None:
+    """And which events have more: they outlive the pod, which ends with the Job."""
+    job = replace(clone_job("pending"), advanced_at=NOW - seconds(120), message="ImagePullBackOff: no such image")
+    assert overdue_cause(job, NOW, 600) == (
+        "its pod has not started within 120 s (kubectl get events -n shop --field-selector type=Warning): "
+        "ImagePullBackOff: no such image"
+    )
 
 
 def test_clones_of_moving_tables_take_up_their_nodes() -> None:

@@ -415,3 +415,32 @@ def test_the_error_of_a_clone_is_in_its_pods_status(exit_code: int, text: str, m
     found = parse_clone_error({"metadata": {"ownerReferences": [owner]}, "status": status})
     assert found == (ObservedCloneError("job-uid", message) if message else None)
     assert parse_clone_error({"metadata": {}, "status": status}) is None
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": reason, "message": message}}}]}
+
+
+UNSCHEDULED = {
+    "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are\navailable",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "message"), [
+    (waiting("ImagePullBackOff", 'Back-off pulling image "clone:gone"'),
+     'ImagePullBackOff: Back-off pulling image "clone:gone"'),
+    (waiting("CreateContainerError"), "CreateContainerError"),
+    ({"phase": "Pending", "conditions": [UNSCHEDULED]}, "Unschedulable: 0/3 nodes are\\navailable"),
+    ({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource"},
+     "OutOfcpu: Node didn't have enough resource"),
+    (waiting("ErrImagePull", "x" * 400), f"ErrImagePull: {'x' * 286}"),
+    (waiting("ContainerCreating"), None),
+    (waiting("PodInitializing"), None),
+    ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "message": "on node-1"}]}, None),
+    ({"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}, None),
+])  # fmt: skip
+def test_why_a_clone_does_not_run_is_in_its_pods_status(status: dict[str, Any], message: str | None) -> None:
+    """As the kubelet or the scheduler report it; what is normal while a pod starts is no reason."""
+    owner = {"kind": "Job", "uid": "job-uid"}
+    found = parse_clone_error({"metadata": {"ownerReferences": [owner]}, "status": status})
+    assert found == (ObservedCloneError("job-uid", message) if message else None)

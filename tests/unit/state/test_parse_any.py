@@ -74,7 +74,14 @@ PARSERS: dict[Callable[[Json], object], Json] = {
     parse_table: TABLE, parse_group: GROUP, parse_node: NODE, parse_agent: POD,
     parse_clone_error: {
         "metadata": {"ownerReferences": [{"kind": "Job", "uid": "u"}]},
-        "status": {"containerStatuses": [{"state": {"terminated": {"exitCode": 1, "message": '{"error": 1}'}}}]},
+        "status": {
+            "containerStatuses": [
+                {"state": {"terminated": {"exitCode": 1, "message": '{"error": 1}'}}},
+                {"state": {"waiting": {"reason": "ErrImagePull", "message": "gone"}}},
+            ],
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}],
+            "phase": "Failed", "reason": "Evicted", "message": "no memory",
+        },
     },
     parse_clone_job: job({**ended("Failed"), "active": 1, "ready": 1, "startTime": "2026-11-21T00:00:00Z"}),
 }  # fmt: skip

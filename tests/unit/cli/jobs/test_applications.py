@@ -245,9 +245,9 @@ def test_a_load_whose_log_is_gone_shows_that_it_succeeded(run: Run, cluster: Fak
     ("command", "why"),
     [
         (["rebucket", "orders", "--buckets", "12"], "table shop.orders is in a group of 8 buckets; allowed: 8 or a"),
-        (["roll-back", "orders", "--to", "2"], "keeps no snapshot 2; it keeps: 3 (2026-11-21T00:00:00Z). spec.retention"),
-        (["drop-partitions", "orders", "--partition", "day=1"], "'day' is no partition column; the table is partitioned"),
-        (["compact", "orders", "--partition", "dt=1/k=1"], "'k' is no partition column; the table is partitioned by (dt)"),
+        (["roll-back", "orders", "--to", "2"], "keeps no snapshot 2; it keeps: 3 (2026-11-21T00:00:00Z). spec"),
+        (["drop-partitions", "orders", "--partition", "day=1"], "'day' is no partition column; the table is"),
+        (["compact", "orders", "--partition", "dt=1/k=1"], "'k' is no partition column; the table is p"),
     ],
 )  # fmt: skip
 def test_what_objects_show_to_be_impossible_is_refused_before_anything_runs(
