@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
+import pytest
 import yaml
 
-from .conftest import CHART, Render, one
+from .conftest import CHART, ChartRefused, Render, one
 
 ALERTS = yaml.safe_load((CHART / "files/alerts.yaml").read_text())
 KINDS = {"PodMonitor", "PrometheusRule"}
@@ -54,6 +55,13 @@ def test_single_alerts_can_be_left_out(render: Render) -> None:
     objects = render(**{"monitoring.enabled": True, "monitoring.rules.disabled": "{ColocationTableRefused}"})
     groups = one(objects, "PrometheusRule", "colocation")["spec"]["groups"]
     assert names(ALERTS["groups"]) - names(groups) == {"ColocationTableRefused"}
+
+
+def test_an_alert_that_there_is_not_is_refused(render: Render) -> None:
+    """Else the one that was meant goes on firing, and no one knows why."""
+    what = r"monitoring\.rules\.disabled names ColocationTableRefusd, .*: kubectl get prometheusrule colocation -n "
+    with pytest.raises(ChartRefused, match=what):
+        render(**{"monitoring.enabled": True, "monitoring.rules.disabled": "{ColocationTableRefusd}"})
 
 
 def test_the_dashboard_is_the_file(render: Render) -> None:
