@@ -22,7 +22,7 @@ from ...model.wording import counted
 from ..cluster import Cluster
 from ..errors import CommandFailed, WrongUsage, api_message, is_forbidden
 from ..jobs.table_commands import placed_by
-from ..terminal.options import Target, cluster_options, complete_table, output_option
+from ..terminal.options import Target, WholeNumber, cluster_options, complete_table, output_option
 from ..terminal.output import Format, size, write
 
 MIB, GIB = 2**20, 2**30
@@ -159,7 +159,7 @@ def cores_of(nodes: Sequence[Json]) -> int:
 
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
-COUNT = click.IntRange(min=1)
+COUNT = WholeNumber(min=1)
 
 
 class Bytes(click.ParamType):
@@ -189,7 +189,7 @@ class Bytes(click.ParamType):
 @click.option("--nodes", type=COUNT, default=None,
               help="Nodes that hold data; default: those of TABLE's group, else of the cluster.")  # fmt: skip
 @click.option("--partitions", type=COUNT, default=None, help="Partitions of the table; default: those that it has.")
-@click.option("--survive", "losses", type=click.IntRange(min=0), default=1, show_default=True,
+@click.option("--survive", "losses", type=WholeNumber(min=0), default=1, show_default=True,
               help="Nodes that may fail at the same time without loss of data.")  # fmt: skip
 @cluster_options
 @output_option

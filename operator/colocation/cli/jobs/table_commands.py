@@ -27,7 +27,7 @@ from ...submit.programs import (
 )
 from ..errors import CommandFailed
 from ..terminal.live import warn
-from ..terminal.options import Target, bundle, cluster_options, complete_table, output_option
+from ..terminal.options import Target, WholeNumber, bundle, cluster_options, complete_table, output_option
 from ..terminal.output import Format, size, tell, write
 from .job_options import JobOptions, job_options
 from .launch import Run, RunOptions, group_view, missing_result, print_result, run, run_options
@@ -279,7 +279,7 @@ def describe_drop(table: str, result: Mapping[str, Any]) -> str:
 
 @click.command()
 @click.argument("table", shell_complete=complete_table)
-@click.option("--buckets", type=click.IntRange(1, MAX_BUCKETS), required=True, metavar="NUMBER",
+@click.option("--buckets", type=WholeNumber(1, MAX_BUCKETS), required=True, metavar="NUMBER",
               help="The number of the table's group, or a multiple of it.")  # fmt: skip
 @job_options
 @run_options
@@ -313,7 +313,7 @@ def describe_rebucketing(table: str, result: Mapping[str, Any]) -> str:
 
 @click.command("roll-back")
 @click.argument("table", shell_complete=complete_table)
-@click.option("--to", "snapshot_id", type=click.IntRange(min=1), required=True, metavar="SNAPSHOT",
+@click.option("--to", "snapshot_id", type=WholeNumber(min=1), required=True, metavar="SNAPSHOT",
               help="Id of a snapshot that the table keeps; `SELECT * FROM <table>.snapshots` lists them.")  # fmt: skip
 @job_options
 @run_options

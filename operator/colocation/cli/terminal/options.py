@@ -21,6 +21,13 @@ from ..errors import CommandFailed, WrongUsage
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
+
+class WholeNumber(click.IntRange):
+    """A whole number between bounds; its name is for messages."""
+
+    name = "whole number"
+
+
 DEFAULT_OPERATOR_NAMESPACE = "colocation-system"
 
 output_option: Decorator = click.option(

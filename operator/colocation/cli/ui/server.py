@@ -23,7 +23,14 @@ from urllib.parse import parse_qs
 import click
 
 from ..errors import CommandFailed
-from ..terminal.options import Target, all_namespaces_option, cluster_options, operator_namespace_option, output_option
+from ..terminal.options import (
+    Target,
+    WholeNumber,
+    all_namespaces_option,
+    cluster_options,
+    operator_namespace_option,
+    output_option,
+)
 from ..terminal.output import Format, write
 from .collector import Collector
 from .content import Findings, group_page, overview
@@ -157,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on this machine; default: a free one.")
+@click.option("--port", type=WholeNumber(0, 65535), default=0, help="Port on this machine; default: a free one.")
 @click.option("--no-browser", is_flag=True, help="Print the address; open no browser.")
 @all_namespaces_option
 @cluster_options

@@ -265,6 +265,20 @@ def test_what_objects_show_to_be_impossible_is_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        ["roll-back", "orders", "--to", "latest"], ["rebucket", "orders", "--buckets", "8.5"], ["ui", "--port", "http"],
+        ["advise", "--size", "1Gi", "--survive", "one"],
+    ],
+)  # fmt: skip
+def test_what_is_no_number_is_called_so(run: Run, command: list[str]) -> None:
+    """Click calls it no valid "integer range"."""
+    done = run(*command)
+    assert done.exit_code == 2
+    assert f"{command[-1]!r} is not a valid whole number" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("command", "result", "change"),
     [
         (["rebucket", "orders", "--buckets", "12"], ALREADY, lambda group, table: group["spec"].pop("buckets")),
