@@ -44,6 +44,7 @@ class Checks:
         self.freezes = 0
         self.loading: set[int] = set()
         self.dropped: dict[str, Dropped] = {}
+        self._committed: dict[str, set[Manifest]] = {}
         self.harm: Harm | None = None
         self.orders = OrderChecks(world, self.require)
 
@@ -232,6 +233,8 @@ class Checks:
                 self._check_arrival(table, before[1])
             self._world.committed_at[uid] = self._world.loop.elapsed
             files = self._world.committed(table)
+            if now[0]:
+                self._committed.setdefault(uid, set()).add(files)
             for file in files:
                 if moved or file not in self._world.commits:
                     self._world.commits[file] = self._world.loop.elapsed
@@ -264,16 +267,15 @@ class Checks:
 
     def _check_rows(self, table: dict[str, Any]) -> None:
         """It comes back as it was when it was dropped, with its last load; or, where etcd is as it was while the table
-        was brought back the first time, with what has been committed to it since.
+        was brought back the first time, with a snapshot that it has had since.
         """
         metadata = table["metadata"]
         before = self.dropped.get(table_directory(metadata["name"], metadata["annotations"][ANNOTATION_RECOVERS]))
         if before is not None:
             wanted = files_in(before.files, table_directory(metadata["name"], metadata["uid"]))
             found = self._world.committed(table)
-            was_committed = bool(found) and found <= self._world.commits.keys()
             self.require(
-                found == wanted or was_committed,
+                found == wanted or found in self._committed.get(metadata["uid"], ()),
                 f"{metadata['name']} is called back with {found}, and was dropped with {wanted}",
             )
 
