@@ -42,11 +42,16 @@ def answer(status: int, message: str) -> ApiException:
         pytest.param(REFUSED, 1, "https://10.0.0.1:6443: Connection refused; check the network", id="refused"),
         pytest.param(OTHER_CA, 1, "self-signed certificate; check its certificate-authority-data", id="another CA"),
         pytest.param(answer(401, "Unauthorized"), 1, "does not accept your credentials", id="401"),
-        pytest.param(answer(403, f"groups is forbidden: {CANNOT}"), 1, f"do this: groups is forbidden: {CANNOT}; `col",
-                     id="403"),
+        pytest.param(
+            answer(403, f"groups is forbidden: {CANNOT}"), 1, f"do this: groups is forbidden: {CANNOT}; `col", id="403"
+        ),
         pytest.param(answer(403, "exceeded quota"), 1, "the cluster refuses it: exceeded quota", id="quota"),
-        pytest.param(answer(403, 'admission webhook "a" denied the request'), 1,
-                     'the cluster refuses it: admission webhook "a" denied the request', id="webhook"),
+        pytest.param(
+            answer(403, 'admission webhook "a" denied the request'),
+            1,
+            'the cluster refuses it: admission webhook "a" denied the request',
+            id="webhook",
+        ),
         pytest.param(answer(500, "etcd is away"), 1, "the cluster answered 500: etcd is away", id="500"),
         pytest.param(RunError("it goes on"), 1, "error: it goes on", id="application"),
         pytest.param(ManifestError("spec lacks x"), 2, "error: spec lacks x", id="manifest"),
@@ -95,8 +100,12 @@ def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
         pytest.param(["load", "orders", "--from", "x", "--set", "=v"], "given '=v'", id="a setting without a name"),
         pytest.param(["sql", " "], "STATEMENT is empty", id="an empty statement"),
         pytest.param(["sql", "select 1", "--no-wait"], "takes no --no-wait", id="sql that does not wait"),
-        pytest.param(["compact", "orders", "--partition", "day"], "'day' given; allowed: COLUMN=VALUE", id="no value"),
-        pytest.param(["drop-partitions", "orders", "--partition", "a=1/b"], "'a=1/b' given", id="half a partition"),
+        pytest.param(
+            ["compact", "orders", "--partition", "day"], "'day' is not COLUMN=VALUE; give e.g.", id="no value"
+        ),
+        pytest.param(
+            ["drop-partitions", "orders", "--partition", "a=1/b"], "'b' is not COLUMN=VALUE", id="half a partition"
+        ),
         pytest.param(["drain", "node-1", "--timeout", "5"], "--timeout needs --wait", id="a timeout of nothing"),
         pytest.param(["submit", "-f", "/does/not/exist"], "/does/not/exist cannot be read: No such", id="no such file"),
         pytest.param(["submit", "-f", "/"], "/ cannot be read: Is a directory; name a file", id="a folder"),
