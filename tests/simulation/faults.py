@@ -158,13 +158,17 @@ class Faults:
         disk = self._world.machines[node].disk
         return bool(disk.bin) or any(self._is_last(node, file) for file in disk.files() if disk.holds(file))
 
-    def _has_last_in_bin(self, node: str) -> bool:
-        """Whether a dropped table has whole files, or a manifest, on this node alone."""
+    def _has_last_of_dropped(self, node: str) -> bool:
+        """Whether a dropped table, or one that a restored etcd does not know, has whole files, or a manifest, on this
+        node alone.
+        """
         elsewhere: set[File | str] = set()
         for disk in [machine.disk for name, machine in self._world.machines.items() if name != node]:
             for folder in (*disk.folders.values(), *(one.folder for one in disk.bin.values())):
                 elsewhere.update(folder.files.keys() - disk.damaged, folder.manifests)
-        here = [one.folder for one in self._world.machines[node].disk.bin.values()]
+        disk = self._world.machines[node].disk
+        here = [one.folder for one in disk.bin.values()]
+        here += [folder for key, folder in disk.folders.items() if self._world.table_at(key) is None]
         return any(one not in elsewhere for folder in here for one in (*folder.files, *folder.manifests))
 
     # Agents and networks
@@ -248,7 +252,7 @@ class Faults:
         if diseases and self._is_needed(node):
             diseases.remove(Reason.DISK_MISSING)
         self.staying = self._random.choice(["sick", "full", "holds_jobs", "cordoned", *diseases])
-        if self.staying in diseases and self._has_last_in_bin(node):
+        if self.staying in diseases and self._has_last_of_dropped(node):
             self.staying = "cordoned"  # nothing can be brought back from a disk that takes no writes
         self._world.note(f"{node} stays {self.staying} for ever")
         machine.sick = self.staying == "sick"

@@ -37,5 +37,6 @@ WITH_RESTORES: dict[int, str] = {
 
 WITH_BOTH: dict[int, tuple[int, str]] = {
     3267641923: (17, "a table that came back and was dropped at once was remembered twice; the older record hung"),
+    2034374042: (30, "the simulation made the disk with a lost table's last copy read-only for ever"),
 }
 """Seed -> how many faults, and what it found."""
