@@ -42,16 +42,11 @@ def answer(status: int, message: str) -> ApiException:
         pytest.param(REFUSED, 1, "https://10.0.0.1:6443: Connection refused; check the network", id="refused"),
         pytest.param(OTHER_CA, 1, "self-signed certificate; check its certificate-authority-data", id="another CA"),
         pytest.param(answer(401, "Unauthorized"), 1, "does not accept your credentials", id="401"),
-        pytest.param(
-            answer(403, f"groups is forbidden: {CANNOT}"), 1, f"do this: groups is forbidden: {CANNOT}; `col", id="403"
-        ),
+        pytest.param(answer(403, f"groups is forbidden: {CANNOT}"), 1, f"do this: groups is forbidden: {CANNOT}; `col",
+                     id="403"),
         pytest.param(answer(403, "exceeded quota"), 1, "the cluster refuses it: exceeded quota", id="quota"),
-        pytest.param(
-            answer(403, 'admission webhook "a" denied the request'),
-            1,
-            'the cluster refuses it: admission webhook "a" denied the request',
-            id="webhook",
-        ),
+        pytest.param(answer(403, 'admission webhook "a" denied the request'), 1,
+                     'the cluster refuses it: admission webhook "a" denied the request', id="webhook"),
         pytest.param(answer(500, "etcd is away"), 1, "the cluster answered 500: etcd is away", id="500"),
         pytest.param(RunError("it goes on"), 1, "error: it goes on", id="application"),
         pytest.param(ManifestError("spec lacks x"), 2, "error: spec lacks x", id="manifest"),

@@ -101,13 +101,23 @@ class TableJob:
             tell(missing[0])
 
 
-def _changed(table: Json, group_buckets: int) -> ChangedTable:
-    metadata = table["metadata"]
+def _spec_and_status(table: Json) -> tuple[ColocatedTableSpec, ColocatedTableStatus, bool]:
+    """The last is whether the whole status is understood; what of it is not has its default.
+
+    Raises:
+        ValidationError: the spec cannot be read.
+    """
     spec = ColocatedTableSpec.model_validate(table["spec"], extra="ignore")
     status, problems = salvage(ColocatedTableStatus, table.get("status"))
+    return spec, status, not problems
+
+
+def _changed(table: Json, group_buckets: int) -> ChangedTable:
+    metadata = table["metadata"]
+    spec, status, is_understood = _spec_and_status(table)
     return ChangedTable(
         f"{metadata['namespace']}.{metadata['name']}", spec, status, group_buckets,
-        is_understood=not problems, has_first_spec=metadata.get("generation") == 1,
+        is_understood=is_understood, has_first_spec=metadata.get("generation") == 1,
     )  # fmt: skip
 
 
@@ -120,8 +130,7 @@ def placed_by(table: Json) -> str:
         ValidationError: the spec cannot be read.
     """
     metadata = table["metadata"]
-    spec = ColocatedTableSpec.model_validate(table["spec"], extra="ignore")
-    status, _ = salvage(ColocatedTableStatus, table.get("status"))
+    spec, status, _ = _spec_and_status(table)
     key = placing_group(metadata["namespace"], spec, status)
     if not key[1]:
         return private_group_name(metadata["name"], metadata["uid"])
