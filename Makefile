@@ -106,7 +106,7 @@ docs: setup  ## build/site: the documentation; a broken link is an error
 
 crds: setup  ## regenerate crds/ from the models, the chart's copy, and the pages made from models, help and values
 	@$(PYTHON) -m colocation.schema.crds && scripts/sync-chart-crds
-	@$(PYTHON) -m colocation.schema.reference && $(PYTHON) scripts/generate-reference
+	@$(PYTHON) -m colocation.schema.reference && $(PYTHON) -m colocation.admin_api.openapi && $(PYTHON) scripts/generate-reference
 
 lock:  ## resolve pyproject.toml into locks/
 	@scripts/lock

@@ -49,7 +49,7 @@ def data_volume(namespace: str, data_root: str, claim_uid: str) -> JsonObject:
     """The volume, for the claim with this uid.
 
     The kubelet makes a folder that is missing: a pod that starts on a node before the agent does not wait. The agent
-    takes such an empty folder over when it needs it (``storage.namespaces``).
+    takes such an empty folder over when it needs it (``storage.folders``).
     """
     return {
         "apiVersion": "v1",

@@ -177,7 +177,7 @@ class CloneProgress(Observed):
 
 
 MARKER_FILE = "colocation.json"
-"""In a data root: which disk this is; see ``storage.marker``."""
+"""In a data root: which disk this is; see ``storage.root``."""
 
 
 class DiskReport(Observed):

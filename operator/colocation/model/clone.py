@@ -116,8 +116,8 @@ RESERVED_FOR_REPAIRS = 1
 class CloneBandwidth(Frozen):
     """How much all clones together may copy, over all groups; None = as much as they can.
 
-    The node's is shared by those that run there now: each Job that writes to a node (``storage.node_schedule``), and
-    the node's agent that answers those that read from it (``agent.clone_pace``). The cluster's is divided into shares
+    The node's is shared by those that run there now: each Job that writes to a node (``storage.bandwidth``), and
+    the node's agent that answers those that read from it (``agent.quotas``). The cluster's is divided into shares
     of one size, as many as clones run at a time at most.
     """
 

@@ -1,6 +1,6 @@
 """Nodes as the planner sees them: whether they are ready, whether their disk is well, and how much they weigh.
 
-Disks: each group remembers, for the nodes of its map, which disk (``storage.marker``) of which Node held its replicas.
+Disks: each group remembers, for the nodes of its map, which disk (``storage.root``) of which Node held its replicas.
 An agent that reports another one has lost it: the mount failed, or another disk was put in. Nothing is copied there
 until the disk is back, an admin accepts the new one (an annotation of the Node), or the Node is replaced by a new one.
 Nodes that report one disk share a data root (a network file system), where each would delete what another one keeps;

@@ -7,6 +7,7 @@ import pytest
 
 from colocation.agent.authorizer import Access, CachedAuthorizer, Identity
 from colocation.agentclient import AgentError, Forbidden, Unauthorized
+from colocation.manifests.clone_job import clone_job_name
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from tests.support.agent_caller import AgentCaller
 from tests.unit.storage.tables import data_path, make_table, on_disk
@@ -229,8 +230,8 @@ def clone_of(name: str) -> Identity:
 
 @pytest.mark.parametrize("uid", ["77777777", "0a1b2c3d"], ids=["of its group", "on its way to another group"])
 def test_a_clone_reads_the_files_of_its_job(clones: AgentThread, uid: str) -> None:
-    """Its bucket, alone or with others, as its pod is named."""
-    clones.authorizer.callers[CLONE_TOKEN] = clone_of(f"clone-{uid}-b00001-deadbeef-x7k2p")
+    """Its bucket, alone or with others, as its pod is named: by the Job's name and the Job controller's suffix."""
+    clones.authorizer.callers[CLONE_TOKEN] = clone_of(f"{clone_job_name(f'{uid}-aaaa', 1, 'node-2')}-x7k2p")
     with clones.client(CLONE_TOKEN) as client:
         with client.get_file(*TABLE.path, data_path(1)) as stream:
             assert stream.read() == b"content"

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from colocation.agent import file_requests, front_configuration, http_messages, node_state, quotas
 from colocation.agent.settings import OPTIONS
+from colocation.model import plan, snapshot
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.table import ColocatedTableSpec
@@ -27,6 +29,41 @@ def page(name: str) -> Page:
 def test_every_reason_has_a_symptom() -> None:
     """The troubleshooting page lists every reason."""
     assert {reason.value for reason in Reason} <= set(page("how-to/troubleshoot.md").inline_code)
+
+
+def test_spark_md_lists_the_reasons_of_verdicts() -> None:
+    """Each constant of Java's ``Reasons``, which all verdicts begin with, has a row."""
+    source = REPOSITORY / "spark_images/coloc-fs/src/main/java/dev/colocation/spark/explain/Reasons.java"
+    reasons = re.findall(r'String \w+ = "([^"]+)";', source.read_text())
+    assert len(reasons) > 5
+    listed = re.findall(r"^\| `([^`:]+)(?:: …)?` \|", page("reference/spark.md").text, re.MULTILINE)
+    assert [reason for reason in reasons if reason not in listed] == []
+
+
+def test_plans_md_has_every_field_of_a_snapshot() -> None:
+    """Of the planner's input, and of its output."""
+    text = page("reference/plans.md").text
+    types = [one for module in (snapshot, plan) for one in vars(module).values() if isinstance(one, type)]
+    models = [
+        one for one in types if issubclass(one, BaseModel) and one.__module__ in (snapshot.__name__, plan.__name__)
+    ]
+    fields = [(one.__name__, field.alias or name) for one in models for name, field in one.model_fields.items()]
+    assert len(fields) > 60
+    assert [(model, field) for model, field in fields if not re.search(rf"\b{field}\b", text)] == []
+
+
+def test_the_oldest_python_is_the_same_everywhere() -> None:
+    """Of commands, operator and agents, which need a newer one than drivers do."""
+    oldest = re.search(r"the agents need (3\.\d+)", (REPOSITORY / "pyproject.toml").read_text())
+    assert oldest
+    own, drivers = oldest[1], "3.10"
+    for name in ("operator/colocation/cli/__init__.py", "scripts/setup", "packaging/krew/kubectl-colocation"):
+        assert f"< ({own.replace('.', ', ')})" in (REPOSITORY / name).read_text(), name
+    assert f"--python-version {own} " in (REPOSITORY / "scripts/lock").read_text()
+    assert f"BASE=python:{own}-" in (REPOSITORY / "Dockerfile").read_text()
+    assert f'requires-python = ">={drivers}"' in (REPOSITORY / "pyproject.toml").read_text()
+    named = {(one.name, given) for one in pages() for given in re.findall(r"Python (3\.\d+) or newer", one.text)}
+    assert {given for _, given in named} == {own, drivers}, named
 
 
 def test_the_versions_page_names_what_is_tested() -> None:

@@ -16,7 +16,7 @@ import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from ...model.names import APP_NAME, LABEL_NAME
+from ...model.names import APP_NAME, GROUP_API_VERSION, LABEL_NAME
 from ...model.wording import counted
 from ..cluster import Cluster
 from ..errors import CommandFailed, api_message
@@ -185,7 +185,7 @@ def sources(cluster: Cluster, operator_namespace: str) -> Iterator[Source]:
     yield Source("pods.yaml", lambda: dump(core.list_namespaced_pod(operator_namespace).items))
     yield Source("jobs.yaml", lambda: dump(batch.list_namespaced_job(operator_namespace, label_selector=ours).items))
     yield Source("events.yaml", lambda: dump(core.list_namespaced_event(operator_namespace).items))
-    kind = "involvedObject.apiVersion=colocation.dev/v1alpha1"
+    kind = f"involvedObject.apiVersion={GROUP_API_VERSION}"
     yield Source("events-of-groups.yaml", lambda: dump(core.list_event_for_all_namespaces(field_selector=kind).items))
     yield from _logs(core, operator_namespace, ours)
 

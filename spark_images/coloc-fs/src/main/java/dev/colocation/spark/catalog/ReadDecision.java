@@ -24,7 +24,6 @@ import org.apache.spark.sql.internal.SQLConf;
  * @param note a remark on a bucketed read
  */
 public record ReadDecision(boolean bucketed, String reason, String note) {
-  static final String NOT_STABLE = "group is not stable";
   static final String SILENCE = "OperatorSilent: ";
 
   private static final String BUCKETING = "spark.sql.sources.bucketing.enabled";
@@ -104,7 +103,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     if (unstable.isEmpty()) {
       return new ReadDecision(true, "", "");
     }
-    String reason = NOT_STABLE + ": " + unstable;
+    String reason = Reasons.NOT_STABLE + ": " + unstable;
     Liveness alive = switches.whenUnstable() == WhenUnstable.LIVE && silence.isEmpty()
         ? Liveness.of(group.get(), ready)
         : new Liveness(switches.whenUnstable() == WhenUnstable.COLOCATED, "");
@@ -239,7 +238,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
       if (reason.startsWith(Reasons.INCONSISTENT)) {
         return INCONSISTENT;
       }
-      return reason.startsWith(ReadDecision.NOT_STABLE + ": " + ReadDecision.SILENCE) ? OPERATOR_SILENT : NOT_STABLE;
+      return reason.startsWith(Reasons.NOT_STABLE + ": " + ReadDecision.SILENCE) ? OPERATOR_SILENT : NOT_STABLE;
     }
   }
 

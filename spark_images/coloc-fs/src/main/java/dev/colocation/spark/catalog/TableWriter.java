@@ -63,7 +63,7 @@ final class TableWriter {
       throw TableDefinition.refused("its name is '" + sqlName + "'; allowed: ASCII letters, digits, _, - and ., at both ends a "
           + "letter or digit");
     }
-    ObjectNode table = JSON.createObjectNode().put("apiVersion", "colocation.dev/v1alpha1").put("kind", "ColocatedTable");
+    ObjectNode table = JSON.createObjectNode().put("apiVersion", KubernetesApi.OWN_VERSION).put("kind", "ColocatedTable");
     ObjectNode annotations = table.putObject("metadata").put("name", name).put("namespace", namespace).putObject("annotations");
     more.forEach(annotations::put);
     annotations.put(REQUEST, request);

@@ -38,7 +38,8 @@ import java.util.regex.Pattern;
 public final class KubernetesApi implements Cluster.Requests {
   public static final String TABLES = "colocatedtables";
   public static final String GROUPS = "colocationgroups";
-  static final String OWN_API = "/apis/colocation.dev/v1alpha1";
+  public static final String OWN_VERSION = "colocation.dev/v1alpha1";
+  static final String OWN_API = "/apis/" + OWN_VERSION;
   /** Instead of a status: no answer came, so it is unknown whether the request was carried out. */
   public static final int NO_ANSWER = 0;
   /** The message for a 401, after the name of the requested object. */

@@ -23,7 +23,6 @@ import java.util.stream.Stream;
  * and the bucketed scans of one group's tables that its rows come from.
  */
 final class Verdicts {
-  private static final String HAS_HINT = "Has join hint: ";
   private static final String JOIN_KEYS = "the join's keys";
   private static final Map<Kind, String> GROUPING_KEYS = Map.of(Kind.AGGREGATE, "the group-by's keys", Kind.WINDOW, "the window's keys");
 
@@ -104,7 +103,7 @@ final class Verdicts {
   /** Why a join is not colocated; empty when it is. */
   private static String reason(PlanNode node, Join join, Obstacles obstacles) {
     if (join.leftKeys().isEmpty()) {
-      return !join.hint().isEmpty() && node.name().equals("CartesianProduct") ? HAS_HINT + join.hint()
+      return !join.hint().isEmpty() && node.name().equals("CartesianProduct") ? Reasons.HAS_HINT + ": " + join.hint()
           : Reasons.INCONSISTENT + ": no equality between columns of both sides";
     }
     if (join.nullAware()) {
@@ -113,7 +112,7 @@ final class Verdicts {
     if (join.broadcast().isEmpty()) {
       return obstacles.whyNotTogether();
     }
-    String broadcast = join.hint().isEmpty() ? reason(node, join.broadcast().get()) : HAS_HINT + join.hint();
+    String broadcast = join.hint().isEmpty() ? reason(node, join.broadcast().get()) : Reasons.HAS_HINT + ": " + join.hint();
     String besides = obstacles.ofTablesAndKeys();
     return besides.isEmpty() ? broadcast : broadcast + "; besides, " + besides;
   }
@@ -121,7 +120,7 @@ final class Verdicts {
   private static String reason(PlanNode node, Broadcast broadcast) {
     List<String> tables = Obstacles.tables(node.children().get(broadcast.side()));
     String size = broadcast.bytes().map(bytes -> "is estimated at " + bytes + " bytes").orElse("is small");
-    return "Broadcast is cheaper: " + (tables.isEmpty() ? "one side" : String.join(", ", tables)) + " " + size
+    return Reasons.BROADCAST + ": " + (tables.isEmpty() ? "one side" : String.join(", ", tables)) + " " + size
         + ", the threshold is " + broadcast.thresholdBytes() + " bytes";
   }
 
