@@ -120,8 +120,8 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "node-killed", "SIGKILL for the node's kubelet, containerd and all containers; it is started again with "
         "its disk",
-        "The group is not stable (`NodeNotReady`), joins are shuffled and right; drivers and executors on the "
-        "node are lost.",
+        "The group is not stable (`NodeNotReady`). Joins read other replicas, without a shuffle while every bucket has "
+        "one. Drivers and executors on the node are lost.",
         f"Until the node is back, else {TOLERANCE}",
         "Nothing. Applications whose driver was there are started again by their operator.",
         (*AWAY, *NO_API), (20, 60), 120, unstable=True, one_of=COPIES, share=2,
@@ -176,7 +176,7 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "operator-killed", "the operator's pod is deleted without grace",
-        "Nothing; beyond the Lease's 40 s verdicts are unknown (`OperatorSilent`), and joins are shuffled.",
+        "Nothing. After 40 s without a leader verdicts are unknown (`OperatorSilent`), and joins shuffle.",
         "Until its pod leads, some seconds", "Nothing. `operator.replicas=2` makes it shorter.",
         ("NotReady",), (0, 0), 60, share=2,
     ),
@@ -226,8 +226,8 @@ KINDS: tuple[FaultKind, ...] = (
         "some time before, "
         "and all programs of the control plane are started again",
         "Tables, groups and commits are as they were when the copy was made, and groups report `EtcdRestored`: nothing "
-        "is deleted. What the copy names is whole if it was still live, or in the table's history (`spec.retention`), "
-        "when etcd was restored.", "Until `colocation adopt -A --yes`",
+        "is deleted. A snapshot that the copy names is whole if it was still the newest one, or in the table's history "
+        "(`spec.retention`), when etcd was restored.", "Until `colocation adopt -A --yes`",
         "Run that command: tables and commits since the copy come back, except of tables that were loaded since the "
         "restore. Start applications again that were started since the copy.",
         (
