@@ -33,6 +33,7 @@ WITH_RESTORES: dict[int, str] = {
     59: "as 55",
     17: "the administrator took the manifest of a load that had failed for a commit (fails without a majority)",
     3099: "retained snapshots were in a folder that went, as the live one of the table was empty",
+    4817107: "the simulation did not know that a node of a map had been away just before it came into the map",
 }
 
 WITH_BOTH: dict[int, tuple[int, str]] = {

@@ -43,12 +43,14 @@ class Verdicts:
 
     ``hampered_at``: when an operator last could not do its work, or began it: verdicts may be late. ``confused_at``:
     when it last was given what had been before, or acted on that: verdicts may turn. ``news_delay_seconds``: how much
-    longer news may take, as watches lose events until the next full list.
+    longer news may take, as watches lose events until the next full list. ``_away_at``: when each node last was away,
+    also before it came into a map: a bucket without files moves to a node whose silence is still within its grace.
     """
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self._truths: dict[str, _Truth] = {}
+        self._away_at: dict[str, float] = {}
         self._said: dict[str, bool] = {}
         self._leader: object = None
         self._renewed_at: float | None = None
@@ -84,6 +86,7 @@ class Verdicts:
         now = self._world.loop.elapsed
         if not self._is_believed():
             self.hamper()
+        self._away_at |= {node: now for node in self._world.machines if self._problem_of_node(node)}
         for body in self._world.api.peek(GROUPS):
             uid = body["metadata"]["uid"]
             truth = self._truths.setdefault(uid, _Truth())
@@ -97,7 +100,7 @@ class Verdicts:
                     f"group {body['metadata']['name']} is called stable for {wrong:.0f} s: {why}",
                 )
             if stable is False and truth.good_since is not None:
-                wrong = now - max(truth.good_since, self.hampered_at)
+                wrong = now - max(truth.good_since, self._last_away_at(body), self.hampered_at)
                 status = body["status"]
                 self._world.checks.require(
                     wrong <= FALSE_FALSE_SECONDS + self.news_delay_seconds,
@@ -114,7 +117,7 @@ class Verdicts:
         truth = self._truths.get(uid)
         if before and stable is False and truth is not None and not any(self._problems(body, with_all_files=True)):
             now = self._world.loop.elapsed
-            quiet = now - max(truth.bad_at, self.confused_at)
+            quiet = now - max(truth.bad_at, self._last_away_at(body), self.confused_at)
             status = body["status"]
             self._world.checks.require(
                 quiet <= NEWS_SECONDS + self.news_delay_seconds,
@@ -130,6 +133,11 @@ class Verdicts:
             truth.good_since, truth.bad_at = None, now
         elif truth.good_since is None:
             truth.good_since = now
+
+    def _last_away_at(self, body: dict[str, Any]) -> float:
+        """When a node of the group's map was last away."""
+        rows = body.get("status", {}).get("backendsPerBucketSeq") or ()
+        return max((self._away_at.get(node, 0.0) for row in rows for node in row), default=0.0)
 
     def _problems(self, body: dict[str, Any], with_all_files: bool = False) -> Iterator[str]:
         """What is wrong with the group's replicas now.
