@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ..kube.api import GROUPS, Api, Conflict, JsonObject, NotFound
 from ..kube.errors import ClusterError
+from ..model.conditions import EventReason
 from ..model.group import BucketSequence
 from ..model.names import ANNOTATION_MARKED_UNSTABLE, GROUP_KIND
 from ..reconcile.actions import PostEvent
@@ -50,7 +51,9 @@ class GroupChanges:
                 return None
             return {"metadata": {"annotations": {ANNOTATION_MARKED_UNSTABLE: mark}}}
 
-        return await self._change(group, change, "MarkedUnstable", f"by {user}; until POST /api/colocate/group_stable")
+        return await self._change(
+            group, change, EventReason.MARKED_UNSTABLE, f"by {user}; until POST /api/colocate/group_stable"
+        )
 
     async def remove_mark(self, group: Identity, user: str) -> int:
         """Take the mark back; a group without one is left alone. The resource version that shows it."""
@@ -60,7 +63,9 @@ class GroupChanges:
                 return None
             return {"metadata": {"annotations": {ANNOTATION_MARKED_UNSTABLE: None}}}
 
-        return await self._change(group, change, "MarkRemoved", f"by {user}; stability follows from the replicas again")
+        return await self._change(
+            group, change, EventReason.MARK_REMOVED, f"by {user}; stability follows from the replicas again"
+        )
 
     async def set_sequence(self, group: Identity, sequence: BucketSequence, user: str) -> int:
         """Write ``spec.bucketSequence``. The resource version that shows it."""
@@ -72,10 +77,10 @@ class GroupChanges:
                 return None
             return {"spec": {"bucketSequence": sequence}}
 
-        return await self._change(group, change, "BucketSequenceSet", f"by {user}: {len(sequence)} buckets")
+        return await self._change(group, change, EventReason.BUCKET_SEQUENCE_SET, f"by {user}: {len(sequence)} buckets")
 
     async def _change(
-        self, group: Identity, change: Callable[[ObservedGroup], JsonObject | None], reason: str, message: str
+        self, group: Identity, change: Callable[[ObservedGroup], JsonObject | None], reason: EventReason, message: str
     ) -> int:
         """Patch the group with what ``change`` returns for it; nothing when that is None.
 
@@ -108,7 +113,7 @@ class GroupChanges:
             raise _gone()
         return current
 
-    async def _tell(self, group: Identity, reason: str, message: str) -> None:
+    async def _tell(self, group: Identity, reason: EventReason, message: str) -> None:
         """Post an Event; a lost one does no harm."""
         try:
             await self._post(PostEvent(GROUP_KIND, group, "Normal", reason, message))

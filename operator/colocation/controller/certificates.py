@@ -14,7 +14,7 @@ from ..common.waiting import set_within
 from ..kube.api import ApiError, Conflict, JsonObject, NotFound, Resource
 from ..kube.certificate_requests import CertificateRequests
 from ..kube.events import POD_KIND
-from ..model.conditions import Reason
+from ..model.conditions import EventReason, Reason
 from ..reconcile.actions import PostEvent
 from ..reconcile.certificates import CertificatePolicy, Verdict, judge
 from ..state.certificate_requests import CertificateRequest, parse_certificate_request
@@ -151,7 +151,7 @@ class CertificateSigner:
         for pod in pods:
             subject = Identity(pod.namespace, pod.name, pod.uid, pod.resource_version, 0, self._now())
             message = f"request {request.name}: {verdict.message}"
-            await self._post(PostEvent(POD_KIND, subject, "Warning", Reason.CERTIFICATE_REFUSED, message))
+            await self._post(PostEvent(POD_KIND, subject, "Warning", EventReason.CERTIFICATE_REFUSED, message))
 
     def _tell(self, event: str, request: CertificateRequest, verdict: Verdict) -> None:
         self._metrics.certificate_answers.labels(event).inc()

@@ -101,6 +101,34 @@ class Reason(StrEnum):
     WAITING = "Waiting"
 
 
+class EventReason(StrEnum):
+    """The reason of an Event; its page is in `docs/reference/conditions.md`."""
+
+    STABLE = "Stable"
+    UNSTABLE = "Unstable"
+    MAP_CREATED = "MapCreated"
+    MAP_CHANGED = "MapChanged"
+    CLONE_STARTED = "CloneStarted"
+    CLONE_SUCCEEDED = "CloneSucceeded"
+    CLONE_FAILED = "CloneFailed"
+    TARGET_FAILING = "TargetFailing"
+    STALLED = "Stalled"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    PROPOSAL_APPROVED = "ProposalApproved"
+    MARKED_UNSTABLE = "MarkedUnstable"
+    MARK_REMOVED = "MarkRemoved"
+    BUCKET_SEQUENCE_SET = "BucketSequenceSet"
+    TABLE_ACCEPTED = "TableAccepted"
+    TABLE_REFUSED = "TableRefused"
+    TABLE_MOVE_STARTED = "TableMoveStarted"
+    TABLE_MOVED = "TableMoved"
+    TABLE_DROPPED = "TableDropped"
+    TABLE_PURGED = "TablePurged"
+    TABLE_RECOVERED = "TableRecovered"
+    RECOVER_REFUSED = "RecoverRefused"
+    CERTIFICATE_REFUSED = "CertificateRefused"
+
+
 DISK_REASONS = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
 """The faults of a node's disk."""
 

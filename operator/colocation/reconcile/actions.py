@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from ..manifests.config_map import SparkConfigMap
 from ..model.agent import DeletionProof
 from ..model.clone import CloneSpec
+from ..model.conditions import EventReason
 from ..model.group import ColocationGroupSpec, RecycledTable
 from ..model.reader_rules import SignOfLife
 from ..state.objects import Identity
@@ -280,7 +281,7 @@ class PostEvent:
     kind: str
     subject: Identity
     type: EventKind
-    reason: str
+    reason: EventReason
     message: str
 
 

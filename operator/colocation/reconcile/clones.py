@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from ..manifests.clone_job import clone_job_name
 from ..model.agent import TableReference
 from ..model.clone import CloneSource, CloneSpec, fitting
+from ..model.conditions import EventReason
 from ..model.names import GROUP_KIND
 from ..model.plan import Move
 from ..model.snapshot import Clone, Limits, Node, Snapshot
@@ -92,7 +93,7 @@ def _start(
     rate = spec.max_bandwidth_mib_per_second
     pace = f", at most {rate:g} MiB/s" if rate is not None else ""
     message = f"bucket {move.bucket} to node {move.to} ({move.kind}: {move.reason}, {move.bytes} bytes{pace}){attempt}"
-    yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", "CloneStarted", message)
+    yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", EventReason.CLONE_STARTED, message)
 
 
 def _tables(facts: GroupFacts, move: Move, agents: Observation) -> tuple[TableReference, ...]:
@@ -155,6 +156,7 @@ def _givers_of_manifests(
     """One of the others for each manifest that no holder has: a node that was away at a load which touched none of its
     buckets lacks that manifest, and nothing is missing there.
     """
+
     def has(node: str, table: TableReference) -> bool:
         report = views[node].tables.get((table.namespace, table.directory)) if node in views else None
         return report is not None and report.manifest_present and report.manifest == table.manifest
@@ -171,8 +173,8 @@ def _ended_events(facts: GroupFacts) -> Iterator[Action]:
         end = facts.new_ends.get(job.identity.uid)
         where = f"bucket {job.bucket} to node {job.target}"
         if end and end.cause is None:
-            yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", "CloneSucceeded", where)
+            yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", EventReason.CLONE_SUCCEEDED, where)
         elif end:
             attempt = job.failures if job.phase == "failed" else job.failures + 1
             message = f"{where}: attempt {attempt} failed: {end.cause}"
-            yield PostEvent(GROUP_KIND, facts.group.identity, "Warning", "CloneFailed", message)
+            yield PostEvent(GROUP_KIND, facts.group.identity, "Warning", EventReason.CLONE_FAILED, message)

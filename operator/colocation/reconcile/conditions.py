@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from ..model.conditions import Condition, ConditionType
+from ..model.conditions import Condition, ConditionType, EventReason
 from ..state.objects import Identity
 from ..state.parse import format_time
 from .actions import PostEvent
@@ -47,4 +47,4 @@ def stalled_event(
     known = next((one for one in before if one.type == ConditionType.STALLED and one.status == "True"), None)
     stalled = next((one for one in after if one.type == ConditionType.STALLED and one.status == "True"), None)
     if stalled and (known is None or known.reason != stalled.reason):
-        yield PostEvent(kind, identity, "Warning", "Stalled", f"{stalled.reason}: {stalled.message}")
+        yield PostEvent(kind, identity, "Warning", EventReason.STALLED, f"{stalled.reason}: {stalled.message}")

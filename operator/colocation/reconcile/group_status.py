@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ..model.agent import CloneProgress
-from ..model.conditions import APPLY_KINDS, Condition, ConditionType, Reason
+from ..model.conditions import APPLY_KINDS, Condition, ConditionType, EventReason, Reason
 from ..model.group import (
     MAX_LISTED_UNSTABLE_BUCKETS,
     BucketSequence,
@@ -330,11 +330,10 @@ def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterato
     if (before.stable, before.reason) != (after.stable, after.reason):
         stable = next((one for one in after.conditions if one.type == ConditionType.STABLE), None)
         message = f"{after.reason}: {stable.message if stable else ''}"
-        yield _event(group, "Normal", "Stable", message) if after.stable else _event(
-            group, "Warning", "Unstable", message
-        )
+        kind: EventKind = "Normal" if after.stable else "Warning"
+        yield _event(group, kind, EventReason.STABLE if after.stable else EventReason.UNSTABLE, message)
     if before.backends_per_bucket_seq != after.backends_per_bucket_seq and after.backends_per_bucket_seq is not None:
-        reason = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
+        reason = EventReason.MAP_CHANGED if before.backends_per_bucket_seq else EventReason.MAP_CREATED
         yield _event(group, "Normal", reason, _map_change(before, after))
     yield from stalled_event(GROUP_KIND, group.identity, before.conditions, after.conditions)
     yield from _proposal_events(before, group, after)
@@ -349,10 +348,10 @@ def _proposal_events(
     if proposal is None or (known is not None and (known.id, known.approved) == (proposal.id, proposal.approved)):
         return
     if proposal.approved:
-        yield _event(group, "Normal", "ProposalApproved", approved_message(proposal))
+        yield _event(group, "Normal", EventReason.PROPOSAL_APPROVED, approved_message(proposal))
     else:
         message = awaiting_message(group.key, proposal)
-        yield _event(group, "Normal", Reason.AWAITING_APPROVAL, message)
+        yield _event(group, "Normal", EventReason.AWAITING_APPROVAL, message)
 
 
 def _failing_events(
@@ -365,7 +364,7 @@ def _failing_events(
                 f"{one.failures} clones in a row to node {one.node} failed, the last one because {one.message}; "
                 f"it takes none before {one.retry_at}"
             )
-            yield _event(group, "Warning", Reason.TARGET_FAILING, message)
+            yield _event(group, "Warning", EventReason.TARGET_FAILING, message)
 
 
 def _recycled_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
@@ -373,17 +372,17 @@ def _recycled_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iter
     for record in after.recycled:
         if record.uid not in before:
             message = f"table {record.namespace}/{record.name} waits in the recycle bin until {record.purge_at}"
-            yield _event(group, "Normal", "TableDropped", message)
+            yield _event(group, "Normal", EventReason.TABLE_DROPPED, message)
     gone = before.keys() - {record.uid for record in after.recycled}
     loaded = {member.uid for member in after.members if member.snapshot}
     for uid in sorted(gone):
         record = before[uid]
         if uid in loaded or not loaded.isdisjoint(record.recovery_uids):
             message = f"table {record.namespace}/{record.name} is back from the recycle bin"
-            yield _event(group, "Normal", "TableRecovered", message)
+            yield _event(group, "Normal", EventReason.TABLE_RECOVERED, message)
         else:
             message = f"table {record.namespace}/{record.name}, dropped at {record.deleted_at}, is purged"
-            yield _event(group, "Normal", "TablePurged", message)
+            yield _event(group, "Normal", EventReason.TABLE_PURGED, message)
 
 
 def _map_change(before: ColocationGroupStatus, after: ColocationGroupStatus) -> str:
@@ -395,5 +394,5 @@ def _map_change(before: ColocationGroupStatus, after: ColocationGroupStatus) -> 
     return f"version {after.map_version}: buckets {', '.join(map(str, changed[:MAX_LISTED_UNSTABLE_BUCKETS]))} moved"
 
 
-def _event(group: ObservedGroup, kind: EventKind, reason: str, message: str) -> PostEvent:
+def _event(group: ObservedGroup, kind: EventKind, reason: EventReason, message: str) -> PostEvent:
     return PostEvent(GROUP_KIND, group.identity, kind, reason, message)

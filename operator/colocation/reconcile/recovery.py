@@ -7,7 +7,7 @@ the new table states whose data it takes over, the group remembers under which n
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..model.conditions import Reason, is_disk_usable
+from ..model.conditions import EventReason, Reason, is_disk_usable
 from ..model.group import RecycledTable
 from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
@@ -295,7 +295,7 @@ def request_actions(view: GroupView, cluster: ClusterView, unclaimed: NodesOfFol
         else:
             wanted[record.uid] = record
     for message in _announced(list(refusals)):
-        yield PostEvent(GROUP_KIND, group.identity, "Warning", "RecoverRefused", message)
+        yield PostEvent(GROUP_KIND, group.identity, "Warning", EventReason.RECOVER_REFUSED, message)
     if ended:
         yield EndRecoverRequests(group.identity, tuple(ended))
     for record in wanted.values():

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..model.conditions import ConditionType, Reason
+from ..model.conditions import ConditionType, EventReason, Reason
 from ..model.names import ANNOTATION_REPLACES, TABLE_KIND, group_reference
 from ..model.schema_check import Refusal, schema_of
 from ..model.table import ColocatedTableStatus, retained_history
@@ -255,18 +255,20 @@ def _events(facts: TableFacts, refusal: Refusal | None, after: ColocatedTableSta
     table, before = facts.table, facts.table.status
     reasons = [_accepted_reason(before), _accepted_reason(after)]
     if after.snapshot is not None and before.snapshot is None:
-        yield _event(table, "Normal", "TableRecovered", f"snapshot {after.snapshot.id}, {after.snapshot.rows} rows")
+        yield _event(
+            table, "Normal", EventReason.TABLE_RECOVERED, f"snapshot {after.snapshot.id}, {after.snapshot.rows} rows"
+        )
     if before.group and after.group and before.group != after.group:
         message = f"from group {before.group} to group {after.group}"
-        yield _event(table, "Normal", "TableMoved", message)
+        yield _event(table, "Normal", EventReason.TABLE_MOVED, message)
     elif before.accepted is not after.accepted or reasons[0] != reasons[1]:
         if refusal:
-            yield _event(table, "Warning", "TableRefused", f"{refusal.reason}: {refusal.message}")
+            yield _event(table, "Warning", EventReason.TABLE_REFUSED, f"{refusal.reason}: {refusal.message}")
         else:
-            yield _event(table, "Normal", "TableAccepted", f"the table is in group {_name(facts)}")
+            yield _event(table, "Normal", EventReason.TABLE_ACCEPTED, f"the table is in group {_name(facts)}")
     moving_before = any(one.type == ConditionType.RECONCILING for one in before.conditions)
     if facts.transfer and not moving_before:
-        yield _event(table, "Normal", "TableMoveStarted", facts.transfer.message)
+        yield _event(table, "Normal", EventReason.TABLE_MOVE_STARTED, facts.transfer.message)
     yield from stalled_event(TABLE_KIND, table.identity, before.conditions, after.conditions)
 
 
@@ -274,5 +276,5 @@ def _accepted_reason(status: ColocatedTableStatus) -> str | None:
     return next((one.reason for one in status.conditions if one.type == ConditionType.ACCEPTED), None)
 
 
-def _event(table: ObservedTable, kind: EventKind, reason: str, message: str) -> PostEvent:
+def _event(table: ObservedTable, kind: EventKind, reason: EventReason, message: str) -> PostEvent:
     return PostEvent(TABLE_KIND, table.identity, kind, reason, message)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..manifests.clone_job import clone_job_name
 from ..model.clone import CloneSource, CloneSpec
-from ..model.conditions import Reason
+from ..model.conditions import EventReason, Reason
 from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
@@ -202,7 +202,9 @@ class TransferClones:
                     running += 1
                     if last:
                         message = f"bucket {bucket} to node {node}: attempt {last.failures} failed: {last.message}"
-                        yield PostEvent(TABLE_KIND, transfer.table.identity, "Warning", "CloneFailed", message)
+                        yield PostEvent(
+                            TABLE_KIND, transfer.table.identity, "Warning", EventReason.CLONE_FAILED, message
+                        )
                     self._receiving[node] += 1
                     yield action
 

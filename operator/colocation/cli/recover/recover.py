@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ...model.conditions import ConditionType, Reason
+from ...model.conditions import ConditionType, EventReason, Reason
 from ...model.group import RecycledTable
 from ...model.names import ANNOTATION_RECOVERS, RECOVER_PREFIX, group_key
 from ...model.salvage import salvage
@@ -183,7 +183,8 @@ def _why_not(cluster: Cluster, group: dict[str, Any], record: RecycledTable, was
 
 def _last_refusal(cluster: Cluster, group: dict[str, Any]) -> str:
     if group["metadata"]["namespace"] == cluster.namespace:
-        said = [one for one in cluster.events(group["metadata"]["name"]) if one.get("reason") == "RecoverRefused"]
+        events = cluster.events(group["metadata"]["name"])
+        said = [one for one in events if one.get("reason") == EventReason.RECOVER_REFUSED]
         if said:
             return str(said[-1].get("message"))
     return "its events say why: kubectl get events"
