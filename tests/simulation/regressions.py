@@ -34,6 +34,7 @@ WITH_RESTORES: dict[int, str] = {
     17: "the administrator took the manifest of a load that had failed for a commit (fails without a majority)",
     3099: "retained snapshots were in a folder that went, as the live one of the table was empty",
     4817107: "the simulation did not know that a node of a map had been away just before it came into the map",
+    1801243611: "the simulation took a copy for spare which a change waits for that a full node holds up",
 }
 
 WITH_BOTH: dict[int, tuple[int, str]] = {

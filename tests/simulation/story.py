@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -270,7 +271,8 @@ def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
         for file in world.committed(table):
             row = set(rows[file.bucket]) - {cluster.bad_node}
             spare = _copies_for_its_move(cluster, table, file) - row
-            if row and not any(_knows_retained(world, node, table) for node in row & world.machines.keys()):
+            is_kept = not any(_knows_retained(world, node, table) for node in row & world.machines.keys())
+            if row and (is_kept or _waits_to_move(cluster, group, file.bucket)):
                 spare = set(world.machines) - row
             holders = {one for one in world.holders(file) if one in row or not _is_nameless(world, rows, one, table)}
             if holders - spare - {cluster.bad_node} != row:
@@ -308,6 +310,15 @@ def _rows_of_wanted(cluster: Cluster, table: JsonObject) -> list[list[str]]:
     """The map of the group that the table names."""
     group = cluster.world.api.find(GROUPS, table["metadata"]["namespace"], table["spec"].get("colocateWith") or "")
     return (group or {}).get("status", {}).get("backendsPerBucketSeq") or []
+
+
+def _waits_to_move(cluster: Cluster, group: JsonObject, bucket: int) -> bool:
+    """Whether the group reports that the bad node cannot take the bucket. Another node may have its part of that change
+    already, and keeps it for the map that names both.
+    """
+    messages = [one["message"] for one in group["status"]["conditions"] if one["type"] == ConditionType.STALLED]
+    named = re.match(r"buckets? ([\d, ]+)", messages[0]) if cluster.bad_node and _stalled(group) else None
+    return named is not None and str(bucket) in re.findall(r"\d+", named[1])
 
 
 def _knows_retained(world: World, node: str, table: JsonObject) -> bool:
