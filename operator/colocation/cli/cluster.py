@@ -312,7 +312,7 @@ class Cluster:
         else:
             found = self._core.list_namespaced_event(self.namespace, field_selector=selector)
         items = cast("list[Json]", self.connection.sanitize_for_serialization(found)["items"])
-        return sorted(items, key=lambda item: item.get("lastTimestamp") or item.get("eventTime") or "")
+        return sorted(items, key=_time_of)
 
     def _find(self, name: str, items: list[Json], what: str) -> Json:
         for item in items:
@@ -364,6 +364,12 @@ def _elsewhere(name: str, what: str, *, is_empty: bool) -> str:
     if mark:
         return f"; for one of another namespace give that: {own_name} -n {namespace}"
     return f"; `colocation {what}s -A` lists those of all namespaces: choose one with -n" if is_empty else ""
+
+
+def _time_of(event: Json) -> tuple[str, int]:
+    """When it happened last, to the second, and its version, which orders those of one second by their writes."""
+    version = str(event["metadata"].get("resourceVersion") or "")
+    return event.get("lastTimestamp") or event.get("eventTime") or "", int(version) if version.isdecimal() else 0
 
 
 def _items(answer: object) -> list[Json]:

@@ -101,7 +101,7 @@ class KubernetesApplications:
         else:
             status, pods = kubeflow_status(application), []
             status = status.with_obstacle(held_back(self._connection, application))
-        if status.obstacle or status.ended or status.executors_running:
+        if status.obstacle or status.ended:
             return status
         pods = pods or list_pods_if_allowed(self._connection, namespace, f"{KUBEFLOW_NAME_LABEL}={name}")
         return status.with_obstacle(find_obstacle(pods, set_up_failure(self._connection, namespace, pods), namespace))
@@ -186,15 +186,15 @@ def read_log(connection: client.ApiClient, namespace: str, pod: str, lines: int)
     return read_log_of(connection, cast("Json", connection.sanitize_for_serialization(found)), lines)
 
 
-def read_log_of(connection: client.ApiClient, pod: Json, lines: int) -> str:
-    """The same of a pod that was read, as JSON."""
+def read_log_of(connection: client.ApiClient, pod: Json, lines: int, answer_seconds: float | None = None) -> str:
+    """The same of a pod that was read, as JSON. ``answer_seconds``: waits no longer for its kubelet."""
     # Sidecars have logs too; Spark's container is the named one, else the first, as Spark chooses.
     names = [container["name"] for container in pod["spec"]["containers"]]
     container = DRIVER_CONTAINER if DRIVER_CONTAINER in names else names[0]
     # Not preloaded: the client guesses a type from the text, and would take a log of one JSON document for no text.
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     response: Any = client.CoreV1Api(connection).read_namespaced_pod_log(
-        name, namespace, container=container, tail_lines=lines, _preload_content=False
+        name, namespace, container=container, tail_lines=lines, _preload_content=False, _request_timeout=answer_seconds
     )
     return str(response.data.decode("utf-8", errors="replace"))
 

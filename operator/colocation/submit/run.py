@@ -263,8 +263,8 @@ def _lost(error: Exception, applications: Applications, namespace: str, name: st
     if isinstance(error, ApiException) and error.status == HTTP_NOT_FOUND:
         return RunError(f"{what} {name!r} in {namespace!r} was deleted while it ran")
     return RunError(
-        f"the cluster does not say how {what} {name!r} in {namespace!r} goes on: {error}. It may run on, and commit "
-        f"what it writes: look before you repeat it (kubectl get {applications.reference(name)} -n {namespace})"
+        f"the cluster does not say how {what} {name!r} in {namespace!r} goes on: {said_by(error)}; it may run on, and "
+        f"commit what it writes: look before you repeat it (kubectl get {applications.reference(name)} -n {namespace})"
     )
 
 

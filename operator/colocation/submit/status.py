@@ -55,6 +55,7 @@ def _kind(
 
 
 LOST_NODE = "the driver's node"
+GIVEN_UP = "and Kubernetes has given up the driver"
 
 KINDS = (
     _kind(r'secret "(?P<name>[^"]+)" not found',
@@ -79,6 +80,9 @@ KINDS = (
     _kind(r"^Unschedulable", "free room, ask for less (--set spark.executor.memory=…, spark.executor.instances=…), or "
           "wait longer with --timeout", is_lasting=False),
     _kind(f"^{GATED}", "", is_lasting=False, is_queued=True),
+    _kind(f"^{LOST_NODE} .*{GIVEN_UP} (?P<pod>\\S+)",
+          "run it again; of a write, look before whether it was committed (colocation tables -n {namespace}). Until "
+          "the node is back its executors hold their room: kubectl delete pod {pod} -n {namespace} --force ends them"),
     _kind(f"^{LOST_NODE}", "", is_lasting=False),
     _kind(r"violates PodSecurity|admission webhook|denied the request",
           "change what is refused in the manifest (--application), or ask who made the rule"),
@@ -136,6 +140,8 @@ def lost_node(driver: Json) -> str:
     if status.get("phase") != "Running" or (states.get("Ready"), states.get("ContainersReady")) != ("False", "True"):
         return ""
     node = (driver.get("spec") or {}).get("nodeName")
+    if driver["metadata"].get("deletionTimestamp"):  # which only the node's kubelet can carry out
+        return f"{LOST_NODE} {node} is not ready, {GIVEN_UP} {driver['metadata']['name']}"
     return (
         f"{LOST_NODE} {node} is not ready; unless it comes back, by default Kubernetes ends the driver after five "
         "minutes"

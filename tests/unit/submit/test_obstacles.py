@@ -124,6 +124,19 @@ def test_a_driver_on_a_lost_node_is_named() -> None:
     assert find_obstacle([lost]) is None  # a container that ends, or a probe of the user's
 
 
+def test_a_driver_that_a_lost_node_cannot_end_is_no_wait() -> None:
+    """After five minutes Kubernetes deletes it, and its pod stays as long as the node is away, with its executors."""
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
+    given_up = {**pod("driver", "Running", conditions=conditions), "spec": {"nodeName": "node-1"}}
+    given_up["metadata"] = {**given_up["metadata"], "deletionTimestamp": "2026-11-30T09:41:20Z"}
+    name = given_up["metadata"]["name"]
+    found = find_obstacle([given_up, pod("executor", "Running")], namespace="shop")
+    assert found and found.is_lasting and not found.is_partial
+    assert found.message == f"the driver's node node-1 is not ready, and Kubernetes has given up the driver {name}"
+    assert "run it again" in found.advice and "colocation tables -n shop" in found.advice
+    assert f"kubectl delete pod {name} -n shop --force" in found.advice
+
+
 def test_an_application_goes_on_with_some_of_its_executors() -> None:
     """Why the others do not run is shown; the application is not given up for it."""
     stuck = pod("executor", **waiting("ErrImagePull"))

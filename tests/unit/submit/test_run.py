@@ -56,6 +56,16 @@ def test_a_cluster_that_stays_away_ends_the_wait() -> None:
         run_to_end(FakeApplications([ProtocolError("reset")]))
 
 
+def test_a_refusal_that_ends_the_wait_is_one_line() -> None:
+    """The API server's words, without the answer's headers."""
+    refused = ApiException(status=403, reason="Forbidden")
+    refused.body, refused.headers = '{"message": "you may not get jobs"}', {"Audit-Id": "7"}
+    said = "goes on: the cluster answered 403: you may not get jobs; it may run on"
+    with pytest.raises(RunError, match=said) as lost:
+        run_to_end(FakeApplications(["RUNNING", refused]))
+    assert "\n" not in str(lost.value) and "Audit-Id" not in str(lost.value)
+
+
 def test_a_deleted_application_ends_the_wait() -> None:
     """Somebody deleted it: waiting on would be for ever."""
     with pytest.raises(RunError, match="was deleted while it ran"):

@@ -26,11 +26,16 @@ EVENT = {
 LISTS = {"colocationgroups": [group_object()], "colocatedtables": [table_object()], "events": [EVENT]}
 
 
-def driver_pod(name: str, created_at: str = "2026-11-21T00:00:00Z") -> dict[str, object]:
+NO_ROUTE = 'Get "https://10.0.0.2:10250/containerLogs/shop/one": dial tcp 10.0.0.2:10250: connect: no route to host'
+"""The API server's words where the kubelet gives it no log."""
+
+
+def driver_pod(name: str, created_at: str = "2026-11-21T00:00:00Z", node: str = "node-1") -> dict[str, object]:
     """A driver with a sidecar."""
     containers = [{"name": "istio-proxy"}, {"name": "spark-kubernetes-driver"}]
     metadata = {"name": name, "namespace": "shop", "creationTimestamp": created_at}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+    spec = {"containers": containers, "nodeName": node}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 class ApiServer(ThreadingHTTPServer):
@@ -45,7 +50,10 @@ class ApiServer(ThreadingHTTPServer):
         self.namespaces = {"shop"}
         self.logs: dict[str, str] = {}
         self.asked_logs: list[str] = []
+        self.unread_logs: dict[str, str] = {}
+        """By pod, why its kubelet gives none; empty: no answer for longer than anyone waits."""
         self.asked: Counter[str] = Counter()
+        self.going = threading.Event()
         self.refusal = 0
         """The status of every answer, when it is not 0."""
 
@@ -61,6 +69,8 @@ class _Lists(BaseHTTPRequestHandler):
             return self._answer(200 if kind in self.server.namespaces else 404, b"{}")
         if kind == "log":
             self.server.asked_logs.append(above)
+            if above in self.server.unread_logs:
+                return self._refuse_log(self.server.unread_logs[above])
             return self._answer(200 if above in self.server.logs else 403, self.server.logs.get(above, "no").encode())
         if "/colocation-system/" in self.path:
             return self._answer(403, b"")
@@ -70,6 +80,12 @@ class _Lists(BaseHTTPRequestHandler):
         found = self.server.lists.get(kind)
         body = json.dumps({"kind": "List", "metadata": {}, "items": found or []}).encode()
         return self._answer(403 if found is None else 200, body)
+
+    def _refuse_log(self, why: str) -> None:
+        if why:
+            return self._answer(500, json.dumps({"kind": "Status", "message": why}).encode())
+        self.server.going.wait(30)
+        return None
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -87,6 +103,7 @@ def api() -> Iterator[ApiServer]:
     server = ApiServer()
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     yield server
+    server.going.set()
     server.shutdown()
     server.server_close()
 
@@ -113,6 +130,16 @@ def test_who_may_not_ask_the_operator_sees_groups_tables_and_events(asking: Coll
     page = group_page(found, ("shop", "sales"))
     assert page is not None
     assert [row["node"] for row in page["rows"]] == ["node-1", "node-2"]
+
+
+def test_events_of_one_second_are_in_the_order_of_their_writes(asking: Collector, api: ApiServer) -> None:
+    """The API server lists them by name; a new group is unstable and stable within its first second."""
+    versions = {"Stable": "1004", "MapCreated": "1003", "Unstable": "998"}
+    api.lists["events"] = [
+        {**EVENT, "metadata": {"name": reason, "namespace": "shop", "resourceVersion": version}, "reason": reason}
+        for reason, version in versions.items()
+    ]
+    assert [one["reason"] for one in overview(asking.findings())["events"]] == ["Stable", "MapCreated", "Unstable"]
 
 
 def test_many_questions_of_the_page_are_one_round(asking: Collector, api: ApiServer) -> None:
@@ -168,3 +195,25 @@ def test_who_may_not_read_logs_sees_what_is_missing(asking: Collector, api: ApiS
     found = overview(asking.findings())
     assert found["queriesGap"] == "you have no right to read drivers' logs (get on pods/log)"
     assert "queries cannot be shown" not in str(found["problems"])
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [pytest.param(NO_ROUTE, NO_ROUTE, id="refused"), pytest.param("", "no answer within 0.2 s", id="silent")],
+)
+def test_a_node_that_is_down_hides_the_queries_of_its_own_drivers_only(
+    why: str, said: str, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked once, and not again for a while: each question may last until a time-out. The page names it."""
+    monkeypatch.setattr(queries, "LOG_SECONDS", 0.2)
+    monkeypatch.setattr(queries, "LEAST_SECONDS", 0.0)
+    api.lists["pods"] = [driver_pod("lost"), driver_pod("lost-too"), driver_pod("here", node="node-2")]
+    api.logs, api.unread_logs = {"here": cases("query-lines")[0]["line"]}, {"lost": why, "lost-too": why}
+    logs = queries.DriverLogs(Cluster(None, None), everywhere=False)
+    for _ in range(2):
+        found = logs.queries()
+        assert [one.driver for one in found.queries] == ["here"]
+        assert said in found.gap
+        assert "2 drivers on node node-1" in found.gap and "colocation nodes" in found.gap
+    assert set(api.asked_logs) == {"lost", "here"}
