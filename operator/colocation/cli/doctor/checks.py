@@ -34,6 +34,7 @@ DOWN = (
 KEEP = "to keep the node: colocation undrain {node}, or kubectl uncordon {node} if its holder pod was evicted"
 DRAINS = "watch it with colocation nodes --watch; if it stands still: docs/how-to/troubleshoot.md#a-drain-does-not-end"
 INSTALL = "docs/how-to/install.md#install"
+WEBHOOKS = "docs/how-to/troubleshoot.md#webhooks-do-not-answer"
 RELEASE_OF_IMAGE = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)$")
 """The release that an image's tag names; other tags and digests say nothing of it."""
 
@@ -68,18 +69,23 @@ class Pod(Frozen):
 
 
 class Webhook(Frozen):
-    """A webhook configuration of ours. ``endpoints``: addresses that answer behind its Service; None = not known."""
+    """A webhook configuration of ours. ``endpoints``: addresses that answer behind its Service; None = not known.
+
+    ``failure``: why the API server goes without its answer; empty where it gets one, or where that is not known.
+    """
 
     name: str
     service: str
     has_ca: bool
     endpoints: int | None
+    failure: str = ""
 
 
 class Facts(Frozen):
     """The gathered facts; None = could not be asked, and ``unknown`` has the reason, by check.
 
-    ``forbidden``: the checks that need rights which the caller lacks.
+    ``forbidden``: the checks that need rights which the caller lacks. ``refused_operator``: why the API server refuses
+    a new pod of the operator, as it does after an upgrade with wrong values.
     """
 
     cli_version: str
@@ -89,6 +95,7 @@ class Facts(Frozen):
     missing_namespaces: tuple[str, ...] = ()
     rights: tuple[Right, ...] = ()
     operators: tuple[Pod, ...] | None = None
+    refused_operator: str = ""
     agents: tuple[Pod, ...] | None = None
     lease_renewed: datetime | None = None
     etcd_restored: bool = False
@@ -157,6 +164,11 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
         if any(pod.trouble.startswith(IMAGE_TROUBLES) for pod in pods):
             advice = IMAGE
         yield "error", f"no operator is ready in {facts.operator_namespace}: {troubles}", advice
+    else:
+        yield from _operator_rollout(facts)
+    if facts.refused_operator:
+        message = f"no new pod of it can be made: {facts.refused_operator}"
+        yield "warning", message, "correct what it names, or repeat helm upgrade --install with the right values"
     if facts.lease_renewed is None:
         yield "error", "no operator leads: the Lease colocation-operator is missing", f"look at its log: {where}"
     elif (silence := (facts.now - facts.lease_renewed).total_seconds()) > LEASE_DURATION_SECONDS:
@@ -164,6 +176,15 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
         yield "error", f"the operator has given no sign of life for {silence:.0f} s: verdicts are unknown", advice
     if facts.etcd_restored:
         yield "error", "etcd was restored from an older copy: nothing is deleted from disks", "colocation adopt -A"
+
+
+def _operator_rollout(facts: Facts) -> Iterator[Verdict]:
+    """Pods that do not start while another one leads: an upgrade, for a moment, or one that stands still."""
+    for pod in facts.operators or ():
+        if not pod.ready:
+            message = f"{pod.name} is not ready{_because(pod.trouble)}; the one that runs goes on"
+            look = f"if it stays so: kubectl describe pod {pod.name} -n {facts.operator_namespace}"
+            yield "warning", message, IMAGE if pod.trouble.startswith(IMAGE_TROUBLES) else look
 
 
 def check_agents(facts: Facts) -> Iterator[Verdict]:
@@ -258,6 +279,8 @@ def check_webhooks(facts: Facts) -> Iterator[Verdict]:
             message = f"webhook {hook.name}: nothing answers behind the Service {hook.service}"
             ready = f"check that the operator is ready: kubectl get pods -n {facts.operator_namespace}"
             yield "error", message, f"an operator that has just started answers within a minute; otherwise {ready}"
+        elif hook.has_ca and hook.failure:
+            yield "error", f"webhook {hook.name} is asked in vain: {hook.failure}", WEBHOOKS
 
 
 def check_groups(facts: Facts) -> Iterator[Verdict]:

@@ -27,7 +27,8 @@ from ..errors import FAILED, HTTP_NOT_FOUND, CommandFailed, is_forbidden, said_b
 from ..port_forward import fetch_snapshot
 from ..terminal.options import Target, cluster_options, operator_namespace_option, output_option
 from ..terminal.output import Format, write
-from .checks import Facts, Finding, Pod, Right, Webhook, diagnose
+from .checks import Facts, Finding, Pod, Right, diagnose
+from .webhooks import installed_webhooks
 
 EDIT = "edit"
 """The cluster's own role, of which colocation-edit is a part."""
@@ -69,11 +70,12 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
         rights=gather_rights(connection, namespace, operator_namespace),
         missing_fields=ask("kinds", lambda: _missing_fields(connection)),
         operators=ask("operator versions", lambda: _pods(core, operator_namespace, "operator")),
+        refused_operator=ask("", lambda: _refused_operator(connection, operator_namespace)) or "",
         agents=ask("agents versions", lambda: _pods(core, operator_namespace, "agent")),
         lease_renewed=lease.renewed if lease else None,
         etcd_restored=lease.etcd_restored if lease else False,
         snapshot=ask("reachability disks drains groups", lambda: fetch_snapshot(connection, operator_namespace)),
-        webhooks=ask("webhooks", lambda: _webhooks(connection)),
+        webhooks=ask("webhooks", lambda: installed_webhooks(connection, namespace, OURS)),
         unknown=unknown,
         forbidden=tuple(forbidden),
     )
@@ -186,6 +188,18 @@ def _pods(core: "client.CoreV1Api", namespace: str, component: str) -> tuple[Pod
     )  # fmt: skip
 
 
+def _refused_operator(connection: client.ApiClient, namespace: str) -> str:
+    """Why its Deployment can make no pod: its events tell it, too, and its pods do not."""
+    try:
+        found: Any = client.AppsV1Api(connection).read_namespaced_deployment(APP_NAME, namespace)
+    except ApiException as error:
+        if error.status != HTTP_NOT_FOUND:
+            raise
+        return ""
+    failed = (one for one in found.status.conditions or () if one.type == "ReplicaFailure" and one.status == "True")
+    return next((str(one.message) for one in failed), "")
+
+
 def _trouble(pod: Any) -> str:
     """Why one of its containers waits, those that prepare it first, or what its conditions say."""
     for status in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())):
@@ -213,28 +227,6 @@ def _lease(connection: client.ApiClient, namespace: str, clock: ServerClock) -> 
         return None
     annotations = (lease.metadata.annotations if lease and lease.metadata else None) or {}
     return _Lease(lease.spec.renew_time if lease and lease.spec else None, ANNOTATION_ETCD_RESTORED in annotations)
-
-
-def _webhooks(connection: client.ApiClient) -> tuple[Webhook, ...]:
-    hooks, slices = client.AdmissionregistrationV1Api(connection), client.DiscoveryV1Api(connection)
-    found: list[Any] = [
-        *hooks.list_validating_webhook_configuration(label_selector=OURS).items,
-        *hooks.list_mutating_webhook_configuration(label_selector=OURS).items,
-    ]
-
-    def endpoints(service: Any) -> int:
-        listed: list[Any] = slices.list_namespaced_endpoint_slice(
-            service.namespace, label_selector=f"kubernetes.io/service-name={service.name}"
-        ).items
-        return sum(bool(one.conditions.ready) for item in listed for one in item.endpoints or ())
-
-    return tuple(
-        Webhook(
-            name=hook.name, service=f"{hook.client_config.service.namespace}/{hook.client_config.service.name}",
-            has_ca=bool(hook.client_config.ca_bundle), endpoints=endpoints(hook.client_config.service),
-        )
-        for item in found for hook in item.webhooks or ()
-    )  # fmt: skip
 
 
 MARKS = {"ok": "ok", "note": "note", "warning": "WARN", "error": "FAIL"}
