@@ -26,6 +26,17 @@ def test_an_image_tag_is_text(tag: object, is_allowed: bool) -> None:
     assert allowed({**VALUES, "image": {**VALUES["image"], "tag": tag}}) is is_allowed
 
 
+@pytest.mark.parametrize(
+    ("quantity", "is_allowed"),
+    [("1Gi", True), ("100m", True), (1, True), ("1.5", True), ("1e9", True), ("1GB", False), ("1g", False)],
+)
+@pytest.mark.parametrize("part", ["operator", "agent"])
+def test_a_quantity_is_one_of_kubernetes(part: str, quantity: object, is_allowed: bool) -> None:
+    """The API server would refuse it in the middle of an upgrade, and name neither the value nor its place."""
+    resources = {"requests": {"cpu": quantity}, "limits": {"memory": quantity}}
+    assert allowed({**VALUES, part: {**VALUES[part], "resources": resources}}) is is_allowed
+
+
 def leaves(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> list[str]:
     """Every place of values.yaml that the schema does not describe."""
     if "$ref" in schema:
