@@ -6,8 +6,9 @@ Messages name no tables: anyone who reaches the port may ask about any group (``
 from ..model.conditions import Reason
 from ..model.group import ColocationGroupSpec
 from ..model.snapshot import GroupState
-from ..planner.cluster import Cluster, unknown_topology
+from ..planner.cluster import Cluster, GroupKey, unknown_topology
 from ..planner.placement import sequence_problem, too_large
+from ..planner.transitions import nodes_lacked
 from ..planner.view import GroupView
 from ..state.objects import ObservedGroup
 from ..state.parse import parse_group
@@ -25,12 +26,26 @@ def judge_group(review: Review, known: Known) -> Verdict:
     group = parse_group(as_stored(review, review.object))
     if group.spec is None:
         return Verdict.denied(Reason.INVALID_SPEC, f"{group.spec_error}; correct the spec")
-    return _judge_members(group, known) or _judge_map(group, known) or _warned(group.spec, known)
+    view = _view(group.key, group.spec, known)
+    return _judge_members(group, known) or _judge_map(group.spec, view) or _warned(view, known)
 
 
-def _warned(spec: ColocationGroupSpec, known: Known) -> Verdict:
-    unknown = unknown_topology(spec, known.snapshot.nodes)
-    return Verdict(warnings=(f"{unknown}; correct it, or label the nodes",)) if unknown else Verdict()
+def _view(key: GroupKey, spec: ColocationGroupSpec, known: Known) -> GroupView:
+    """The group as the planner's next pass will see it."""
+    namespace, name = key
+    others = tuple(one for one in known.snapshot.groups if (one.namespace, one.name) != key)
+    same = known.snapshot.find_group(key)
+    changed = same.model_copy(update={"spec": spec}) if same else GroupState(namespace=namespace, name=name, spec=spec)
+    return GroupView(Cluster(known.snapshot.model_copy(update={"groups": (*others, changed)})), changed)
+
+
+def _warned(view: GroupView, known: Known) -> Verdict:
+    """What the group would wait for, or do without, until somebody acts; later the operator reports it, too."""
+    if not known.snapshot.nodes:
+        return Verdict()
+    unknown, lacked = unknown_topology(view.spec, known.snapshot.nodes), nodes_lacked(view)
+    warnings = ((unknown and f"{unknown}; correct it, or label the nodes"), (lacked and f"the group waits: {lacked}"))
+    return Verdict(warnings=tuple(filter(None, warnings)))
 
 
 def _judge_deletion(review: Review, known: Known) -> Verdict:
@@ -73,16 +88,8 @@ def _judge_members(group: ObservedGroup, known: Known) -> Verdict | None:
     return None
 
 
-def _judge_map(group: ObservedGroup, known: Known) -> Verdict | None:
+def _judge_map(spec: ColocationGroupSpec, view: GroupView) -> Verdict | None:
     """A map that would be too large, or that is set by hand, judged by the planner as its next pass will."""
-    spec = group.spec
-    if spec is None:
-        return None
-    namespace, name = group.key
-    others = tuple(one for one in known.snapshot.groups if (one.namespace, one.name) != group.key)
-    same = known.snapshot.find_group(group.key)
-    changed = same.model_copy(update={"spec": spec}) if same else GroupState(namespace=namespace, name=name, spec=spec)
-    view = GroupView(Cluster(known.snapshot.model_copy(update={"groups": (*others, changed)})), changed)
     if spec.bucket_sequence is not None:
         problem = sequence_problem(view, spec.bucket_sequence)
         return Verdict.denied(problem.reason, f"bucket {problem.bucket}: {problem.message}") if problem else None

@@ -59,11 +59,23 @@ class MovePlan:
 
 def too_few_nodes(view: GroupView) -> str:
     """What to say when a bucket's replicas find no other nodes: how many there are, why not more, and the next step."""
-    holders = set(chain.from_iterable(view.map))
-    able = len(view.pool.weights) + len(holders.intersection(view.pool.unschedulable))
+    return _lacking(view, unschedulable_nodes(view))
+
+
+def nodes_lacked(view: GroupView) -> str:
+    """The same without the names of nodes, if fewer nodes than replicas may hold the group's buckets; else empty."""
+    return _lacking(view, []) if _able_nodes(view) < view.spec.replicas else ""
+
+
+def _lacking(view: GroupView, why: list[str]) -> str:
     wanted = counted(view.spec.replicas, "replica")
-    message = f"{wanted} need as many nodes that may hold them; there are {able}"
-    return "; ".join([message, *_nodes_left_out(view), *unschedulable_nodes(view), "add nodes, or lower spec.replicas"])
+    message = f"{wanted} need as many nodes that may hold them; there are {_able_nodes(view)}"
+    return "; ".join([message, *_nodes_left_out(view), *why, "add nodes, or lower spec.replicas"])
+
+
+def _able_nodes(view: GroupView) -> int:
+    holders = set(chain.from_iterable(view.map))
+    return len(view.pool.weights) + len(holders.intersection(view.pool.unschedulable))
 
 
 def _nodes_left_out(view: GroupView) -> list[str]:

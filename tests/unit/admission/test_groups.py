@@ -52,6 +52,26 @@ def test_a_topology_key_that_no_node_has_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param({"replicas": 5}, "5 replicas need as many nodes that may hold them; there are 3; ", id="replicas"),
+        pytest.param(
+            {"replicas": 2, "nodeSelector": {"disk": "fast"}},
+            "2 replicas need as many nodes that may hold them; there are 0; nodeSelector disk=fast leaves out 3 nodes"
+            "; ",
+            id="selector",
+        ),
+    ],
+)
+def test_nodes_that_a_group_lacks_are_warned_of(spec: JsonObject, message: str) -> None:
+    """Nodes may be added later; until then the group waits, and no command fails."""
+    warned = (f"the group waits: {message}add nodes, or lower spec.replicas",)
+    for review in (creation(group("new", **spec)), update(group(), group(**spec))):
+        verdict = judge_group(review, known())
+        assert (verdict.allowed, verdict.warnings) == (True, warned)
+
+
+@pytest.mark.parametrize(
     ("sequence", "message"),
     [
         pytest.param([["node-1", "node-2"]], "Invalid bucket num. expected: 2, actual: 1", id="buckets"),
