@@ -237,6 +237,12 @@ def test_health_by_argo_cd_and_flux(installation: Installation) -> None:
         assert create(installation, as_json(body), namespace=UNGUARDED).returncode == 0
     installation.wait("ct", "odd", UNGUARDED, "condition=Accepted=False")
     installation.wait("cg", "wide", UNGUARDED, "condition=Stalled")
+    assert create(installation, as_json(group("widened")), namespace=UNGUARDED).returncode == 0
+    installation.wait("cg", "widened", UNGUARDED, "condition=Stable")
+    installation.kubectl("patch", "cg", "widened", "-n", UNGUARDED, "--type=merge", "-p", '{"spec": {"replicas": 5}}')
+    installation.wait("cg", "widened", UNGUARDED, "condition=Stalled")
+    widened = installation.read("cg", "widened", UNGUARDED)
+    assert {"Stable", "Stalled"} <= {one["type"] for one in widened["status"]["conditions"] if one["status"] == "True"}
     stable, ready = (installation.read(kind, name, GUARDED) for kind, name in (("cg", "sales"), ("ct", "orders")))
     stalled, refused = (installation.read(kind, name, UNGUARDED) for kind, name in (("cg", "wide"), ("ct", "odd")))
     changed = {**stable, "metadata": {**stable["metadata"], "generation": 99}}
@@ -244,13 +250,13 @@ def test_health_by_argo_cd_and_flux(installation: Installation) -> None:
     program = [str(environment("gitops") / "python"), str(Path(__file__).with_name("gitops_program.py"))]
     judged = subprocess.run(
         [*program, str(CHECKOUT / "examples" / "gitops")], capture_output=True, text=True, check=False,
-        input=json.dumps([stable, ready, stalled, refused, changed, new]),
+        input=json.dumps([stable, ready, stalled, refused, changed, new, widened]),
     )  # fmt: skip
     assert judged.returncode == 0, judged.stderr
     found = json.loads(judged.stdout)
     assert [(argo, flux) for argo, _, flux in found] == [
         ("Healthy", "current"), ("Healthy", "current"), ("Degraded", "failed"), ("Degraded", "failed"),
-        ("Progressing", "inProgress"), ("Progressing", "inProgress"),
+        ("Progressing", "inProgress"), ("Progressing", "inProgress"), ("Degraded", "failed"),
     ]  # fmt: skip
     assert "5" in found[2][1] and "15" in found[3][1]
 
