@@ -130,7 +130,7 @@ ROWS = (
             _one("Transfers under way", "colocation_agent_active_transfers", "{{node}}"),
             _one(
                 "Answers that are errors",
-                'sum by (node, code) (rate(colocation_agent_requests_total{code!~"2.."}[5m]))',
+                'sum by (node, code) (rate(colocation_agent_requests_total{code=~"[45].."}[5m]))',
                 "{{node}} {{code}}",
             ),
             _one("Scrub backlog", "colocation_agent_scrub_backlog_bytes", "{{node}}", "bytes"),

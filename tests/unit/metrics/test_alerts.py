@@ -83,6 +83,16 @@ def test_every_alert_has_a_runbook(rule: Rule) -> None:
     assert rule["annotations"]["summary"].endswith(".")
 
 
+def test_an_answer_without_news_is_no_error() -> None:
+    """Agents answer the operator with 304 all day, while nothing changes."""
+    panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
+    [panel] = [one for one in panels if one["title"] == "Answers that are errors"]
+    codes = re.findall(r'code(=~|!~)"([^"]*)"', panel["targets"][0]["expr"])
+    shown = {code for code in ("200", "304", "409", "503") for operator, pattern in codes
+             if (re.fullmatch(pattern, code) is not None) == (operator == "=~")}  # fmt: skip
+    assert shown == {"409", "503"}
+
+
 def test_no_runbook_is_left_over() -> None:
     """Sections in the order of the alerts."""
     assert re.findall(r"^## (\w+)$", RUNBOOKS, re.MULTILINE) == [rule["alert"] for rule in rules()]
