@@ -199,7 +199,10 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     try {
       return found(inCurrentNamespace(identifier), find, choose).orElseThrow(() -> ColocationException.unchecked(forbidden));
     } catch (Exception error) {
-      if (KubernetesApi.isForbidden(error) || !(error instanceof ColocationException)) {
+      if (KubernetesApi.isForbidden(error)) {
+        throw ColocationException.unchecked(forbidden); // which names the table as the statement does
+      }
+      if (!(error instanceof ColocationException)) {
         throw ColocationException.unchecked(error);
       }
       throw new ColocationException(error.getMessage() + "; or " + forbidden.getMessage(), error).unchecked();
