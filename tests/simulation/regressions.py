@@ -20,6 +20,7 @@ REGRESSIONS: dict[int, str] = {
 }
 
 WITH_DISKS: dict[int, str] = {
+    1356821755: "the simulation's own limit of a verdict did not know that the leader's API server was away",
     16: "the simulation judged a drop by a map that strict balancing had written ahead of its data since",
     29: "the simulation judged a drop by what was asked after it was decided: a load had committed meanwhile",
     1053904187: "the simulation took what a frozen operator sends when it goes on for a late verdict",

@@ -185,6 +185,7 @@ def _set_the_scene(cluster: Cluster) -> None:
     world.network.faults.slow_rate = random.choice([0.0, 0.05, 0.3])
     world.kubelet.fail_rate = random.choice([0.0, 0.02, 0.1])
     world.kubelet.hang_rate = random.choice([0.0, 0.2, 0.6])
+    world.verdicts.operators = cluster.operators
     for operator in cluster.operators:
         operator.faults.rate = random.choice([0.0, 0.01, 0.05])
         operator.faults.stale_rate = random.choice([0.0, 0.3])

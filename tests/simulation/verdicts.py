@@ -5,7 +5,7 @@ everywhere, a pass takes its interval. Beyond them a verdict must be right in bo
 turns to false only where something was wrong.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from colocation.model.names import ANNOTATION_MARKED_UNSTABLE, LEASE_DURATION_SE
 from .disks import File
 
 if TYPE_CHECKING:
+    from .operators import SimulatedOperator
     from .world import World
 
 COMMIT_GRACE_SECONDS = 30.0
@@ -54,6 +55,7 @@ class Verdicts:
         self._said: dict[str, bool] = {}
         self._leader: object = None
         self._renewed_at: float | None = None
+        self.operators: Sequence[SimulatedOperator] = ()
         self.hampered_at = 0.0
         self.confused_at = 0.0
         self.news_delay_seconds = 0.0
@@ -84,7 +86,7 @@ class Verdicts:
     def look(self) -> None:
         """Compare what the groups say with what is so, now."""
         now = self._world.loop.elapsed
-        if not self._is_believed():
+        if not self._is_believed() or any(one.is_leading and one.faults.away for one in self.operators):
             self.hamper()
         self._away_at |= {node: now for node in self._world.machines if self._problem_of_node(node)}
         for body in self._world.api.peek(GROUPS):
