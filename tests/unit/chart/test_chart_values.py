@@ -28,8 +28,9 @@ def test_an_image_tag_is_text(tag: object, is_allowed: bool) -> None:
 
 @pytest.mark.parametrize(
     ("quantity", "is_allowed"),
-    [("1Gi", True), ("100m", True), (1, True), (".5", True), ("1e-3", True), ("1GB", False), ("1g", False)],
-)
+    [("1Gi", True), ("100m", True), (1, True), ("1.5", True), (".5", True), ("1e9", True), ("1e-3", True),
+     ("1GB", False), ("1g", False)],
+)  # fmt: skip
 @pytest.mark.parametrize("part", ["operator", "agent"])
 def test_a_quantity_is_one_of_kubernetes(part: str, quantity: object, is_allowed: bool) -> None:
     """The API server would refuse it in the middle of an upgrade, and name neither the value nor its place."""
