@@ -94,6 +94,8 @@ class Upkeep:
             Task("clean", self._clean, CLEANING_PAUSE_SECONDS),
             Task("probe", health.probe, PROBE_SECONDS, delay_seconds=PROBE_SECONDS),
         )
+        for task in self.tasks:
+            metrics.upkeep_failures.labels(task.name)  # from 0 on: increase() would not count the first one
         self._threads = [
             threading.Thread(target=self._repeat, args=(task,), name=task.name, daemon=True) for task in self.tasks
         ]

@@ -34,6 +34,8 @@ class Metrics(Collector):
         self.failed_passes = counter(table.FAILED_PASSES, registry)
         self._actions = counter(table.ACTIONS, registry)
         self._failures = counter(table.ACTION_FAILURES, registry)
+        for stale in ("true", "false"):
+            self._failures.labels(stale)  # from 0 on: increase() would not count the first one
         self._internal_errors = counter(table.INTERNAL_ERRORS, registry)
         self.leading = gauge(table.LEADING, registry)
         self.etcd_restored = gauge(table.ETCD_RESTORED, registry)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from colocation.controller.certificates import AUTHORITY_WARNING
 from colocation.model.conditions import Reason
 from colocation.model.metrics import AGENT_METRICS, OPERATOR_METRICS, Kind
 from tests.monitoring.programs import program
@@ -49,6 +50,11 @@ def known(name: str) -> bool:
 def runbook(alert: str) -> str:
     """The section of an alert."""
     return RUNBOOKS.partition(f"\n## {alert}\n")[2].partition("\n## ")[0]
+
+
+def test_the_log_and_the_alert_warn_of_the_authority_at_the_same_time() -> None:
+    """The operator's log names the days; the alert has them in its expression."""
+    assert f" < {AUTHORITY_WARNING.days} * 86400 and " in ALERTS.read_text()
 
 
 @pytest.mark.parametrize("expression", expressions())

@@ -1,22 +1,31 @@
 """Operator and agents serve what the table of metrics lists, and nothing else."""
 
+import re
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from colocation.agent.metrics import Metrics as AgentMetrics
+from colocation.agent.settings import Settings
+from colocation.agent.upkeep import Upkeep
 from colocation.controller.metrics import Metrics as OperatorMetrics
 from colocation.controller.reconciler import PassResult
 from colocation.model import metrics as table
 from colocation.model.conditions import Condition, Reason
-from colocation.model.metrics import Kind, Metric
+from colocation.model.metrics import Kind, Metric, Per
 from colocation.state.observation import Observation
+from colocation.storage.disk_health import DiskHealth
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
 
 from ..reconcile.scenes import decided, quiet_observation
 from ..state.objects import NOW, clone_job, seconds
 
+ALERTS = Path(__file__).parents[3] / "charts/colocation-operator/files/alerts.yaml"
 Shape = tuple[str, str]
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -70,6 +79,19 @@ def test_labels_are_those_of_the_table() -> None:
     served = {(name, *sorted(dict(labels))) for name, labels in series_of(metrics)}
     assert {one[0] for one in served if one[0] in known} > {"colocation_group_stable", "colocation_api_errors_total"}
     assert all(set(labels) == known[name] for name, *labels in served if name in known)
+
+
+def test_counters_whose_increase_is_an_alert_begin_at_0(tmp_path: Path) -> None:
+    """``increase()`` sees no first failure where the series begins with it."""
+    counted = set(re.findall(r"increase\((\w+)", ALERTS.read_text()))
+    labelled = {one.name: one.words for one in (*table.OPERATOR_METRICS, *table.AGENT_METRICS)
+                if one.name in counted and one.labels and one.per == Per.PROCESS}  # fmt: skip
+    agent, root = AgentMetrics(), DataRoot(tmp_path)
+    settings = Settings("node-1", tmp_path, tmp_path, tmp_path)
+    Upkeep(settings, Inventory(root), agent, lambda _table: False, DiskHealth(root, "node-1"))
+    families = (*OperatorMetrics().registry.collect(), *agent.registry.collect())
+    begun = Counter(sample.name for family in families for sample in family.samples if sample.value == 0)
+    assert labelled and {name: begun[name] for name in labelled} == labelled
 
 
 def test_a_reason_that_others_wrote_is_no_label() -> None:
