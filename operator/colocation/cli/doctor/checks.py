@@ -22,6 +22,7 @@ LOW_DISK = (
     "too, the chart's agent.kubeletReserveFraction counts as used: docs/how-to/clouds.md"
 )
 RUN_AGAIN = "fix that first, then run `colocation doctor` again"
+TRY_ELSEWHERE = "try it by `colocation doctor -n NAMESPACE`, in one where you may create groups"
 ASK_ADMIN = "an administrator's `colocation doctor` checks them"
 PAGE = "docs/how-to/troubleshoot.md"
 IMAGE = "push it, or repeat helm upgrade --install with the right image.repository: docs/how-to/install.md#images"
@@ -71,7 +72,7 @@ class Pod(Frozen):
 class Webhook(Frozen):
     """A webhook configuration of ours. ``endpoints``: addresses that answer behind its Service; None = not known.
 
-    ``failure``: why the API server goes without its answer; empty where it gets one, or where that is not known.
+    ``failure``: why the API server goes without its answer. ``untried``: why that is not known.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Webhook(Frozen):
     has_ca: bool
     endpoints: int | None
     failure: str = ""
+    untried: str = ""
 
 
 class Facts(Frozen):
@@ -281,6 +283,8 @@ def check_webhooks(facts: Facts) -> Iterator[Verdict]:
             yield "error", message, f"an operator that has just started answers within a minute; otherwise {ready}"
         elif hook.has_ca and hook.failure:
             yield "error", f"webhook {hook.name} is asked in vain: {hook.failure}", WEBHOOKS
+        elif hook.untried:
+            yield "note", f"webhook {hook.name} was not tried: {hook.untried}", TRY_ELSEWHERE
 
 
 def check_groups(facts: Facts) -> Iterator[Verdict]:

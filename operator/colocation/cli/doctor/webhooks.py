@@ -7,7 +7,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ...model.names import API_GROUP, API_VERSION, GROUP_API_VERSION, GROUP_KIND, GROUP_PLURAL
 from ...submit.run import status_message
-from ..errors import HTTP_FORBIDDEN
+from ..errors import HTTP_FORBIDDEN, HTTP_NOT_FOUND
 from .checks import Webhook
 
 VALIDATION = "validation.colocation.dev"
@@ -40,26 +40,31 @@ def installed_webhooks(connection: client.ApiClient, namespace: str, selector: s
         Webhook(
             name=hook.name, service=f"{hook.client_config.service.namespace}/{hook.client_config.service.name}",
             has_ca=bool(hook.client_config.ca_bundle), endpoints=endpoints(hook.client_config.service),
-            failure=_failure(connection, hook, namespace) if hook.name == VALIDATION else "",
+            **(_trial(connection, hook, namespace) if hook.name == VALIDATION else {}),
         )
         for item in found for hook in item.webhooks or ()
     )  # fmt: skip
 
 
-def _failure(connection: client.ApiClient, hook: Any, namespace: str) -> str:
-    """Why the API server goes without the webhook's answer; empty where it gets one, or where that is not known."""
+def _trial(connection: client.ApiClient, hook: Any, namespace: str) -> dict[str, str]:
+    """``Webhook.failure`` or ``untried``; empty where the API server gets the webhook's answer."""
     if namespace in _excluded(hook):
-        return ""
+        return {"untried": f"the API server does not ask it in namespace {namespace}"}
     try:
         client.CustomObjectsApi(connection).create_namespaced_custom_object(
             API_GROUP, API_VERSION, namespace, GROUP_PLURAL, PROBE, dry_run="All"
         )
     except ApiException as error:
         said = status_message(error)
-        if error.status == HTTP_FORBIDDEN or "failed calling webhook" not in said:
-            return ""  # no right, no such namespace or kind, or the webhook's own refusal
-        return said.partition("failed to call webhook: ")[2] or said
-    return "objects pass that it would refuse (its failurePolicy is Ignore); the API server's log has the reason"
+        if error.status == HTTP_FORBIDDEN and "admission webhook" not in said:
+            return {"untried": f"you may not create {GROUP_PLURAL} in namespace {namespace}"}
+        if error.status == HTTP_NOT_FOUND:
+            return {"untried": said}  # no such namespace, or no such kind
+        if "failed calling webhook" not in said:
+            return {}  # its own refusal
+        return {"failure": said.partition("failed to call webhook: ")[2] or said}
+    ignored = "objects pass that it would refuse (its failurePolicy is Ignore); the API server's log has the reason"
+    return {"failure": ignored}
 
 
 def _excluded(hook: Any) -> set[str]:
