@@ -4,6 +4,7 @@ A command's module is imported only when the command is run, completed or asked 
 """
 
 import io
+import signal
 import sys
 from importlib import import_module
 from typing import Any
@@ -39,11 +40,15 @@ class Commands(click.Group):
     """A group of commands that turns the errors of the layers below into messages, never into tracebacks."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run a command; what the terminal's encoding lacks is printed as an escape."""
+        """Run a command; what the terminal's encoding lacks is printed as an escape. SIGTERM ends it as Ctrl-C does."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        return super().main(*arguments, **options)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            return super().main(*arguments, **options)
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse a command's option in front of the command with where it belongs: kubectl takes it in both places."""
