@@ -138,10 +138,10 @@ class GroupView(Frozen):
 
     @property
     def instability(self) -> str:
-        """Why the group is not stable, e.g. ``NodeNotReady: node-2 …``."""
+        """Why the group is not stable, e.g. ``NodeNotReady: node-2 …``, without a full stop."""
         if not self.reason:
             return "the operator has not reported on it yet"
-        return f"{self.reason}: {self.message}" if self.message else self.reason
+        return f"{self.reason}: {self.message.rstrip('.')}" if self.message else self.reason
 
 
 def check_allowed(group: tuple[str, str], allowed: Iterable[str], namespace: str) -> None:

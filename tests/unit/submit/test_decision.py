@@ -7,7 +7,7 @@ from colocation.submit import ManifestError, decide, prepare
 
 from .applications_under_test import apache_application, sales_group, spark_application
 
-LOST_NODE = sales_group(stable=False, reason="NodeNotReady", message="bucket 3: node-2 is not ready")
+LOST_NODE = sales_group(stable=False, reason="NodeNotReady", message="bucket 3: node-2 is not ready.")
 WHY = "group is not stable: NodeNotReady: bucket 3: node-2 is not ready"
 ALL_LIVE = LOST_NODE.model_copy(update={"liveness": Liveness(is_whole=True)})
 BUCKET_LOST = LOST_NODE.model_copy(update={"liveness": Liveness(message="NoLiveReplica: bucket 3")})

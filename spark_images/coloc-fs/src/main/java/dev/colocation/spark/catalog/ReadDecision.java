@@ -137,7 +137,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   }
 
   private static String named(ColocationGroup.UnstableBucket bucket) {
-    return ("bucket " + bucket.bucket() + " " + bucket.reason() + ": " + bucket.message()).replaceAll("[: ]+$", "");
+    return ("bucket " + bucket.bucket() + " " + bucket.reason() + ": " + bucket.message()).replaceAll("[:. ]+$", "");
   }
 
   /**
