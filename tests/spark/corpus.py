@@ -152,5 +152,5 @@ CHOSEN_UNSTABLE = frozenset({
 })  # fmt: skip
 """Of these, those that `make test` takes while groups are not stable: each kind of operator, each kind of reason.
 
-Those that it takes on other Spark versions are in every_spark.txt.
+Those that it takes on other Spark versions are in every_spark.txt and oldest_and_newest_spark.txt.
 """
