@@ -72,6 +72,7 @@ def session(application: SparkSession, tables: FakeCatalog, request: pytest.Fixt
     """One for all tests: what a test sets it takes back."""
     spark = opened(application.newSession(), tables, request.param)
     spark.conf.set(BYTES, "1")
+    spark.udf.register("plus_one", lambda value: value + 1, "long")
     return spark
 
 
@@ -112,6 +113,10 @@ def ranges(plan: str) -> list[int]:
                  "ON l.n % 7 = w.d WHERE l.n < 60", id="broadcast"),
     pytest.param("SELECT k, count(*) AS c, sum(n) AS s, max(word) AS w FROM appended GROUP BY k", id="group-by"),
     pytest.param("SELECT k, day, count(DISTINCT n) AS c FROM daily GROUP BY k, day", id="distinct"),
+    pytest.param("SELECT k, count(DISTINCT n) AS c, count(DISTINCT word) AS w FROM daily GROUP BY k",
+                 id="several distinct"),
+    pytest.param("SELECT l.k, plus_one(l.n) AS m, r.n FROM single l JOIN single r ON l.k = r.k WHERE l.n < 90",
+                 id="function of Python"),
     pytest.param("SELECT k, day, count(*) AS c FROM single GROUP BY ROLLUP(k, day)", id="rollup"),
     pytest.param("SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY n) AS r FROM daily", id="window"),
     pytest.param("SELECT k, n FROM (SELECT k, n, rank() OVER (PARTITION BY k ORDER BY n DESC) AS r FROM single) "

@@ -1,4 +1,4 @@
-"""A command that is ended from outside says what became of its work."""
+"""A command that is ended from outside reports what became of its work."""
 
 import signal
 import socket

@@ -14,13 +14,16 @@ import dev.colocation.spark.catalog.ReadAsFiles;
 import dev.colocation.spark.catalog.RowChanges;
 import dev.colocation.spark.catalog.ReadAsFiles.StreamAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
-import dev.colocation.spark.plan.FilePerTask;
+import dev.colocation.spark.plan.ChainedOuterJoins;
 import dev.colocation.spark.plan.CommonBuckets;
+import dev.colocation.spark.plan.FilePerTask;
 import dev.colocation.spark.plan.FractionKeys;
 import dev.colocation.spark.plan.InPlaceWrites;
 import dev.colocation.spark.plan.LocateExecutors;
 import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
+import dev.colocation.spark.plan.RowsInPlace;
+import dev.colocation.spark.plan.SettledPlan;
 import dev.colocation.spark.plan.SkipAhead;
 import dev.colocation.spark.plan.SplitBuckets;
 import dev.colocation.spark.plan.TrustSortedFiles;
@@ -35,9 +38,9 @@ import scala.runtime.BoxedUnit;
 
 /**
  * Adds the rules for colocated tables to a session ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}), in the
- * order in which they run: hint resolution and resolution rules when a query is analyzed, pre-CBO rules when it is optimized, planner
- * strategies when it is planned, columnar rules before it is executed. On a Spark that lacks what a rule needs, the rule leaves plans
- * as they are ({@link UnknownSpark}).
+ * order in which they run: hint resolution and resolution rules when a query is analyzed, optimizer rules and pre-CBO rules when it is
+ * optimized, planner strategies when it is planned, columnar rules before it is executed. On a Spark that lacks what a rule needs, the
+ * rule leaves plans as they are ({@link UnknownSpark}).
  *
  * <p>Rules on physical plans are columnar rules, because every plan goes through these, with adaptive execution (per stage) and
  * without it, after Spark has placed exchanges and sorts and before it generates code.
@@ -62,6 +65,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     if (MissingColumns.isSpark40()) {
       UnknownSpark.orNothing(() -> extensions.injectPostHocResolutionRule(session -> new CheckedTexts()));
     }
+    UnknownSpark.orNothing(() -> extensions.injectOptimizerRule(session -> new ChainedOuterJoins()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new StreamAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new NewestInStreams()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PaddedInFiles()));
@@ -71,8 +75,9 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new CommonBuckets()));
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new FractionKeys()));
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new CommonBuckets.Scans()));
+    UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new RowsInPlace(session)));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new LocateExecutors(session.sparkContext()))));
-    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SettledKeys())));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SettledPlan())));
     UnknownSpark.orNothing(() -> extensions.injectQueryStagePrepRule(session -> new InPlaceWrites()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new InPlaceWrites())));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new TrustSortedFiles())));
@@ -88,13 +93,5 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
         return rule;
       }
     };
-  }
-
-  /** Puts the keys that {@link FractionKeys} replaced back into the physical plan. */
-  private static final class SettledKeys extends Rule<SparkPlan> {
-    @Override
-    public SparkPlan apply(SparkPlan plan) {
-      return FractionKeys.planned(plan);
-    }
   }
 }

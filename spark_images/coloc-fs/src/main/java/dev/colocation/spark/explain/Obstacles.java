@@ -10,12 +10,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /** Why rows of equal keys are not in one task already, as a plan shows it. Pure. */
 final class Obstacles {
+  private static final Set<String> OUTER = Set.of("LeftOuter", "RightOuter");
+
   private final List<PlanNode> inputs;
   private final List<List<Key>> keys;
   private final String what;
@@ -49,7 +52,7 @@ final class Obstacles {
   String whyNotTogether() {
     List<PlanNode> paths = inputs.stream().flatMap(PlanNode::partitionedBy).toList();
     if (paths.stream().anyMatch(PlanNode::redistributes)) {
-      return first(ofTablesAndKeys(), unusedBuckets(leaves()), Reasons.REDISTRIBUTED + cause());
+      return first(ofTablesAndKeys(), cause(), unusedBuckets(leaves()), ofOuterJoins(), Reasons.REDISTRIBUTED);
     }
     List<PlanNode> leaves = paths.stream().filter(node -> node.children().isEmpty()).toList();
     return first(foreignRows(leaves), differentGroups(leaves), unusedBuckets(leaves));
@@ -202,9 +205,17 @@ final class Obstacles {
 
   // Shuffles
 
-  /** What took the rows out of their buckets, below the shuffle that the operator itself asked for. */
+  /** What took the rows out of their buckets, below the shuffle that the operator itself asked for; empty when nothing did. */
   private String cause() {
-    return inputs.stream().map(Obstacles::cause).filter(found -> !found.isEmpty()).findFirst().map(found -> ": " + found).orElse("");
+    return inputs.stream().map(Obstacles::cause).filter(found -> !found.isEmpty()).findFirst()
+        .map(found -> Reasons.REDISTRIBUTED + ": " + found).orElse("");
+  }
+
+  /** Rows of an outer join lie by the key of the side that it keeps. */
+  private String ofOuterJoins() {
+    return inputs.stream().flatMap(PlanNode::partitionedByAtFirst).flatMap(node -> node.join().stream()).map(Join::type)
+        .anyMatch(OUTER::contains)
+        ? Reasons.REDISTRIBUTED + ": an outer join leaves this key NULL where it finds no row" : "";
   }
 
   private static String cause(PlanNode input) {

@@ -6,6 +6,7 @@ import dev.colocation.spark.explain.PlanNode.Join;
 import dev.colocation.spark.explain.PlanNode.Key;
 import dev.colocation.spark.explain.PlanNode.Scan;
 import dev.colocation.spark.explain.PlanNode.Scan.Coalesced;
+import dev.colocation.spark.plan.RowsInPlace;
 import dev.colocation.spark.plan.SortedBucketScanExec;
 import dev.colocation.spark.plan.StandsFor;
 import java.math.BigInteger;
@@ -33,6 +34,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandResultExec;
+import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.RDDScanExec;
@@ -226,7 +228,7 @@ final class PlanReader {
 
   // Columns
 
-  /** New names of columns: of a projection, and of an aggregate's keys and results. */
+  /** New names of columns: of a projection, of an aggregate's keys and results, and where each row becomes several. */
   private static Map<Long, OptionalLong> aliases(SparkPlan node) {
     List<NamedExpression> named = new ArrayList<>();
     if (node instanceof ProjectExec project) {
@@ -241,6 +243,13 @@ final class PlanReader {
       if (one instanceof Alias alias) {
         aliases.put(alias.exprId().id(), key(alias.child()).column());
       }
+    }
+    if (node instanceof ExpandExec expand) {
+      RowsInPlace.kept(expand).forEach(names -> names.forEach((column, name) -> {
+        if (id(name) != column.id()) {
+          aliases.put(id(name), OptionalLong.of(column.id()));
+        }
+      }));
     }
     return aliases;
   }

@@ -2,12 +2,7 @@ package dev.colocation.spark.plan;
 
 import dev.colocation.spark.fs.ColocPath;
 import java.util.List;
-import java.util.Objects;
-import org.apache.spark.rdd.RDD;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -23,16 +18,12 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
-import scala.Option;
-import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Plans scans of tables that are bucketed by FLOAT or DOUBLE columns, so that joins and windows by these need no shuffle: Spark's
- * own plan, each bucketed scan within a {@link FractionKeysExec}, which {@link #planned} takes out again when all shuffles are
- * settled.
+ * own plan, each bucketed scan within a {@link FractionKeysExec}.
  */
 public final class FractionKeys extends SparkStrategy {
   @Override
@@ -63,115 +54,37 @@ public final class FractionKeys extends SparkStrategy {
     return type instanceof DoubleType || type instanceof FloatType;
   }
 
-  /** The plan as Spark itself would have it. */
-  public static SparkPlan planned(SparkPlan plan) {
-    return UnknownSpark.orAsPlanned(plan, settled -> settled.transformUp(
-        Replacing.each(FractionKeysExec.class, FractionKeysExec::plain)));
-  }
-
   private static <T> Seq<T> sequence(List<T> list) {
     return CollectionConverters.asScala(list).toSeq();
   }
 
   /**
-   * A bucketed scan by FLOAT or DOUBLE columns, while a query is planned. Joins and windows compare such columns as {@code
-   * normalizenanandzero(k)}; Spark does not know that rows which are distributed by {@code k} are distributed by that, too. They
-   * are: Spark's hash takes -0.0 for 0.0, and every NaN for the same one ({@code tests/spark/test_fraction_keys.py}).
+   * A bucketed scan by FLOAT or DOUBLE columns. Joins and windows compare such columns as {@code normalizenanandzero(k)}; Spark does
+   * not know that rows which are distributed by {@code k} are distributed by that, too. They are: Spark's hash takes -0.0 for 0.0, and
+   * every NaN for the same one ({@code tests/spark/test_fraction_keys.py}).
    */
-  public static final class FractionKeysExec extends SparkPlan implements StandsFor {
+  private static final class FractionKeysExec extends WhilePlannedExec {
     private static final long serialVersionUID = 1L;
 
-    private final SparkPlan scan;
-
     FractionKeysExec(SparkPlan scan) {
-      this.scan = scan;
+      super(scan);
     }
 
-    /** The scan as Spark planned it. */
     @Override
-    public SparkPlan plain() {
-      return scan;
+    FractionKeysExec of(SparkPlan other) {
+      return new FractionKeysExec(other);
     }
 
     /** The scan's distribution of rows, in both forms. */
     @Override
     public Partitioning outputPartitioning() {
-      if (!(scan.outputPartitioning() instanceof HashPartitioning known)) {
-        return scan.outputPartitioning();
+      if (!(plain().outputPartitioning() instanceof HashPartitioning known)) {
+        return plain().outputPartitioning();
       }
       List<Expression> keys = CollectionConverters.asJava(known.expressions());
       HashPartitioning normalized = new HashPartitioning(
           sequence(keys.stream().map(NormalizeFloatingNumbers$.MODULE$::normalize).toList()), known.numPartitions());
       return new PartitioningCollection(sequence(List.of(known, normalized)));
-    }
-
-    @Override
-    public Seq<Attribute> output() {
-      return scan.output();
-    }
-
-    @Override
-    public Seq<SortOrder> outputOrdering() {
-      return scan.outputOrdering();
-    }
-
-    @Override
-    public boolean supportsColumnar() {
-      return scan.supportsColumnar();
-    }
-
-    @Override
-    public Option<Seq<String>> vectorTypes() {
-      return scan.vectorTypes();
-    }
-
-    @Override
-    public RDD<InternalRow> doExecute() {
-      return scan.execute();
-    }
-
-    @Override
-    public RDD<ColumnarBatch> doExecuteColumnar() {
-      return scan.executeColumnar();
-    }
-
-    @Override
-    public Seq<SparkPlan> children() {
-      return sequence(List.of(scan));
-    }
-
-    @Override
-    public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> newChildren) {
-      return new FractionKeysExec(newChildren.head());
-    }
-
-    private static <T> Seq<T> sequence(List<T> list) {
-      return CollectionConverters.asScala(list).toSeq();
-    }
-
-    @Override
-    public boolean canEqual(Object other) {
-      return other instanceof FractionKeysExec;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-      return other instanceof FractionKeysExec that && scan.equals(that.scan);
-    }
-
-    @Override
-    public int hashCode() {
-      return Objects.hash(FractionKeysExec.class, scan);
-    }
-
-    @Override
-    public int productArity() {
-      return 0;
-    }
-
-    @Override
-    public Object productElement(int index) {
-      throw new IndexOutOfBoundsException(index);
     }
   }
 }

@@ -22,6 +22,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.execution.joins.ShuffledHashJoinExec;
 import org.apache.spark.sql.execution.joins.SortMergeJoinExec;
+import org.apache.spark.sql.execution.python.EvalPythonExec;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -68,6 +69,9 @@ final class SortedInput {
       return beforeProjection(project, columns)
           .flatMap(below -> sorted(project.child(), below, finder))
           .map(child -> withChildren(project, List.of(child)));
+    }
+    if (plan instanceof EvalPythonExec python && columns.stream().allMatch(python.child().outputSet()::contains)) {
+      return sorted(python.child(), columns, finder).map(child -> withChildren(plan, List.of(child)));
     }
     if (plan instanceof SortExec sort && !sort.global()) {
       return sorted(sort.child(), columns, finder);

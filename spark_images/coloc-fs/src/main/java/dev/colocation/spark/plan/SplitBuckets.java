@@ -34,6 +34,8 @@ import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.execution.joins.ShuffledHashJoinExec;
 import org.apache.spark.sql.execution.joins.SortMergeJoinExec;
+import org.apache.spark.sql.execution.python.EvalPythonExec;
+import org.apache.spark.sql.execution.python.EvalPythonUDTFExec;
 import org.apache.spark.sql.execution.window.WindowExec;
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec;
 import org.apache.spark.sql.internal.SQLConf;
@@ -137,7 +139,8 @@ public final class SplitBuckets extends Rule<SparkPlan> {
         || plan instanceof SortExec sort && !sort.global() || plan instanceof LocalLimitExec
         || plan instanceof SortMergeJoinExec join && !join.isSkewJoin() || plan instanceof ShuffledHashJoinExec
         || plan instanceof BroadcastHashJoinExec || plan instanceof BaseAggregateExec || plan instanceof WindowExec
-        || plan instanceof WindowGroupLimitExec || plan instanceof GroupExec;
+        || plan instanceof WindowGroupLimitExec || plan instanceof GroupExec || plan instanceof EvalPythonExec
+        || plan instanceof EvalPythonUDTFExec;
   }
 
   /** Whether the scan reads buckets of a table of ours, from files that are sorted by its first bucket column. */

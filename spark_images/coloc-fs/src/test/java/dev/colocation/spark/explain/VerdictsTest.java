@@ -184,6 +184,10 @@ final class VerdictsTest {
             "The src data has been redistributed: coalesce merges partitions"),
         arguments("repartitioned", onKey(shuffled(ORDERS, "REPARTITION_BY_COL"), LINES), 1,
             "The src data has been redistributed: the query asks for it (REPARTITION_BY_COL)"),
+        arguments("repartitioned, so that buckets are of no use", onKey(shuffled(scan("shop.orders",
+                ORDERS.scan().orElseThrow().known().orElseThrow(), false, ORDERS.scan().orElseThrow().columns()), "REPARTITION_BY_COL"),
+                LINES), 1,
+            "The src data has been redistributed: the query asks for it (REPARTITION_BY_COL)"),
         arguments("a union", onKey(shuffled(node("Union", ORDERS, ORDERS)), LINES), 1,
             "The src data has been redistributed: a union puts buckets of several inputs side by side"));
   }
@@ -205,6 +209,17 @@ final class VerdictsTest {
     String reason = Verdicts.joins(outer).get(0).reason();
     assertTrue(reason.contains("shop.orders is bucketed by (o_key), shop.lines is bucketed by (l_key)"), reason);
     assertEquals(1, Verdicts.exchanges(outer));
+  }
+
+  /** Rows without a partner have no key of the other side. */
+  @Test
+  void theOtherSidesKeyOfAnOuterJoin() {
+    PlanNode left = joined("SortMergeJoin", ORDERS, LINES,
+        new Join("LeftOuter", List.of(key("o_key", 1)), List.of(key("l_key", 11)), "", Optional.empty(), false));
+    PlanNode again = scan("shop.lines", "shop/sales", Map.of(51L, "l_key"), "l_key");
+    assertEquals(
+        "The src data has been redistributed: an outer join leaves this key NULL where it finds no row",
+        Verdicts.joins(merged(shuffled(left), again, key("l_key", 11), key("l", 51))).get(0).reason());
   }
 
   /** orders = lines on the key, then lines.key = lines.key: any bucket key of a side is as good. */

@@ -1,0 +1,149 @@
+package dev.colocation.spark.plan;
+
+import dev.colocation.spark.fs.ColocPath;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.BaseEvalPython;
+import org.apache.spark.sql.catalyst.plans.logical.BaseEvalPythonUDTF;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
+import org.apache.spark.sql.execution.ExpandExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkPlanner;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Keeps shuffles away above functions of Python and above {@code Expand} (several {@code count(DISTINCT …)}, {@code UNPIVOT}, {@code
+ * GROUPING SETS}). Their rows stay in the partitions that they come from, and most columns stay what they are; Spark's operators do not
+ * say so, and a join or group-by above them would shuffle.
+ */
+public final class RowsInPlace extends SparkStrategy {
+  private final transient SparkSession session;
+
+  /** For plans of a session. */
+  public RowsInPlace(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public Seq<SparkPlan> apply(LogicalPlan plan) {
+    return UnknownSpark.orAsPlanned(sequence(List.of()), nothing -> planned(plan));
+  }
+
+  private Seq<SparkPlan> planned(LogicalPlan plan) {
+    if (!isInPlace(plan) || !hasBuckets(plan)) {
+      return sequence(List.of());
+    }
+    SparkPlanner planner = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().planner();
+    Seq<SparkPlan> known = plan instanceof Expand ? planner.BasicOperators().apply(plan) : planner.PythonEvals().apply(plan);
+    return sequence(CollectionConverters.asJava(known).stream().<SparkPlan>map(RowsInPlaceExec::new).toList());
+  }
+
+  private static boolean isInPlace(LogicalPlan plan) {
+    return plan instanceof Expand || plan instanceof BaseEvalPython || plan instanceof BaseEvalPythonUDTF;
+  }
+
+  /** Whether a table of ours is read by its buckets. */
+  static boolean hasBuckets(LogicalPlan plan) {
+    return CollectionConverters.asJava(plan.collectLeaves()).stream().anyMatch(RowsInPlace::isBucketed);
+  }
+
+  private static boolean isBucketed(LogicalPlan leaf) {
+    return leaf instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation relation
+        && ColocPath.isRootOf(relation) && relation.bucketSpec().isDefined();
+  }
+
+  /** The columns of an {@code Expand} that have a column's value in all rows which it makes of one: the first name, and the last. */
+  public static List<Map<ExprId, Attribute>> kept(ExpandExec expand) {
+    List<Attribute> output = CollectionConverters.asJava(expand.output());
+    List<List<Expression>> rows =
+        CollectionConverters.asJava(expand.projections()).stream().map(CollectionConverters::asJava).toList();
+    Map<ExprId, Attribute> first = new HashMap<>();
+    Map<ExprId, Attribute> last = new HashMap<>();
+    IntStream.range(0, output.size()).forEach(place -> {
+      List<Optional<ExprId>> columns = rows.stream().map(row -> column(row.get(place))).distinct().toList();
+      if (columns.size() == 1 && columns.get(0).isPresent()) {
+        first.putIfAbsent(columns.get(0).get(), output.get(place));
+        last.put(columns.get(0).get(), output.get(place));
+      }
+    });
+    return List.of(first, last);
+  }
+
+  private static Optional<ExprId> column(Expression expression) {
+    return expression instanceof Attribute attribute ? Optional.of(attribute.exprId()) : Optional.empty();
+  }
+
+  private static <T> Seq<T> sequence(List<T> list) {
+    return CollectionConverters.asScala(list).toSeq();
+  }
+
+  /** An operator whose rows are distributed as those below it, by the columns that it keeps. */
+  private static final class RowsInPlaceExec extends WhilePlannedExec {
+    private static final long serialVersionUID = 1L;
+
+    RowsInPlaceExec(SparkPlan known) {
+      super(known);
+    }
+
+    @Override
+    RowsInPlaceExec of(SparkPlan other) {
+      return new RowsInPlaceExec(other);
+    }
+
+    @Override
+    public Partitioning outputPartitioning() {
+      SparkPlan below = plain().children().head();
+      List<Partitioning> found = names().stream()
+          .flatMap(names -> renamed(below.outputPartitioning(), names)).distinct().toList();
+      return found.isEmpty() ? plain().outputPartitioning()
+          : found.size() == 1 ? found.get(0) : new PartitioningCollection(sequence(found));
+    }
+
+    private List<Map<ExprId, Attribute>> names() {
+      if (plain() instanceof ExpandExec expand) {
+        return kept(expand);
+      }
+      Map<ExprId, Attribute> same = new HashMap<>();
+      CollectionConverters.asJava(plain().output()).forEach(column -> same.put(column.exprId(), column));
+      return List.of(same);
+    }
+
+    /** Distributions by columns that are all kept, under their new names. */
+    private static Stream<Partitioning> renamed(Partitioning below, Map<ExprId, Attribute> names) {
+      if (below instanceof PartitioningCollection several) {
+        return CollectionConverters.asJava(several.partitionings()).stream().flatMap(one -> renamed(one, names));
+      }
+      if (!(below instanceof HashPartitioning hash)) {
+        return Stream.empty();
+      }
+      List<Expression> keys = CollectionConverters.asJava(hash.expressions());
+      return keys.stream().allMatch(key -> isKept(key, names)) ? Stream.of(new HashPartitioning(
+          sequence(keys.stream().map(key -> renamed(key, names)).toList()), hash.numPartitions())) : Stream.empty();
+    }
+
+    private static boolean isKept(Expression key, Map<ExprId, Attribute> names) {
+      return CollectionConverters.asJava(key.references().toSeq()).stream()
+          .allMatch(column -> names.containsKey(column.exprId()));
+    }
+
+    private static Expression renamed(Expression key, Map<ExprId, Attribute> names) {
+      return key.transform(Replacing.each(Attribute.class, column -> names.get(column.exprId())));
+    }
+  }
+}

@@ -1,0 +1,134 @@
+"""Operators between bucketed scans and a join or group-by that leave rows in their partitions need no shuffle."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, pandas_udf, udf
+from pyspark.sql.functions import sum as sum_of
+from pyspark.sql.types import LongType
+
+from colocation.spark import explain_json
+from tests.spark.cluster_tables import CATALOG
+from tests.spark.sorted_tables import ADAPTIVE, plan_of, restored
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "inplace"
+IN = f"{CATALOG}.{NAMESPACE}"
+ROWS = "SELECT if(id % 11 = 0, NULL, id * {factor} % 37) AS k, id % 7 AS v, id % 5 AS w FROM range(200)"
+Query = str | Callable[[DataFrame, DataFrame], DataFrame]
+"""SQL of {one} and {two}, or a function of their DataFrames."""
+
+
+@pytest.fixture
+def pair(session: SparkSession) -> Iterator[SparkSession]:
+    """Two tables, and views that compute the same rows."""
+    for factor, name in enumerate(("one", "two"), 1):
+        if not session.catalog.tableExists(f"{IN}.{name}"):
+            session.sql(f"CREATE TABLE {IN}.{name} (k BIGINT, v BIGINT, w BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS "
+                        "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
+            session.sql(f"INSERT INTO {IN}.{name} {ROWS.format(factor=factor)}")
+        session.sql(ROWS.format(factor=factor)).createOrReplaceTempView(f"plain_{name}")
+    yield from restored(session)
+
+
+def run(session: SparkSession, query: Query, names: tuple[str, str]) -> DataFrame:
+    if isinstance(query, str):
+        return session.sql(query.format(one=names[0], two=names[1]))
+    return query(*map(session.table, names))
+
+
+def verdicts(frame: DataFrame) -> list[bool]:
+    """Of each join, group-by and window."""
+    found = explain_json(frame)
+    return [one["colocate"] for kind in ("joins", "aggregates", "windows") for one in found[kind]]
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    return sorted(map(str, frame.collect()))
+
+
+PLUS_ONE = udf(lambda value: value + 1, LongType())
+IN_PLACE: dict[str, Query] = {
+    "a function of Python": lambda one, two: one.withColumn("u", PLUS_ONE("v")).join(two, "k"),
+    "a function of Python, grouped": lambda one, _: one.withColumn("u", PLUS_ONE("v"))
+        .groupBy("k").agg(sum_of("u")),
+    "a function of pandas": lambda one, two: one.withColumn("u", pandas_udf(lambda v: v + 1, "long")("v"))
+        .join(two, "k", "left"),
+    "several count(DISTINCT)": "SELECT k, count(DISTINCT v), count(DISTINCT w), sum(v) FROM {one} GROUP BY k",
+    "count(DISTINCT) over a join": "SELECT a.k, count(DISTINCT a.v), count(DISTINCT b.w) FROM {one} a JOIN {two} b "
+        "ON a.k = b.k GROUP BY a.k",
+    "UNPIVOT": "SELECT k, max(x) FROM {one} UNPIVOT (x FOR n IN (v, w)) GROUP BY k",
+    "UNPIVOT, joined": "SELECT a.k, n, x, b.w FROM {one} UNPIVOT (x FOR n IN (v, w)) a JOIN {two} b ON a.k = b.k",
+    "GROUPING SETS with the key": "SELECT k, v, count(*) FROM {one} GROUP BY GROUPING SETS ((k, v), (k))",
+    "CUBE next to the key": "SELECT k, v, w, count(*) FROM {one} GROUP BY k, CUBE (v, w)",
+}  # fmt: skip
+
+
+SORTED = ("UNPIVOT, joined",)
+"""Of these, those that sort the rows of a bucket again, for a merge join."""
+
+
+@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_nothing_is_shuffled_above_them(pair: SparkSession, name: str, adaptive: str) -> None:
+    """Spark shuffles the rows of every one of these."""
+    pair.conf.set(ADAPTIVE, adaptive)
+    expected = rows(run(pair, IN_PLACE[name], ("plain_one", "plain_two")))
+    frame = run(pair, IN_PLACE[name], (f"{IN}.one", f"{IN}.two"))
+    assert rows(frame) == expected
+    assert set(verdicts(frame)) == {True}
+    assert "Exchange" not in plan_of(frame)
+    assert ("Sort [" in plan_of(frame)) == (name in SORTED)
+
+
+SHUFFLED: dict[str, Query] = {
+    "ROLLUP": "SELECT k, v, count(*) FROM {one} GROUP BY ROLLUP (k, v)",
+    "GROUPING SETS without the key": "SELECT k, v, count(*) FROM {one} GROUP BY GROUPING SETS ((k, v), (v))",
+    "UNPIVOT of the key": "SELECT x, count(*) FROM {one} UNPIVOT (x FOR n IN (k, v)) GROUP BY x",
+    "a key by Python": lambda one, two: one.withColumn("j", PLUS_ONE("v")).drop("k")
+        .join(two, col("j") == two.k),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHUFFLED)
+def test_rows_whose_key_is_another_are_shuffled(pair: SparkSession, name: str) -> None:
+    """Rows of one group would else be in several partitions."""
+    expected = rows(run(pair, SHUFFLED[name], ("plain_one", "plain_two")))
+    frame = run(pair, SHUFFLED[name], (f"{IN}.one", f"{IN}.two"))
+    assert rows(frame) == expected
+    assert False in verdicts(frame)
+    assert "Exchange" in plan_of(frame)
+
+
+OUTER = "FROM {one} a LEFT JOIN {two} b ON a.k = b.k"
+CHAINS = {
+    "LEFT by the table before": f"SELECT a.v, b.w, c.w {OUTER} LEFT JOIN {{one}} c ON b.k = c.k",
+    "LEFT, further conditions": f"SELECT * {OUTER} AND b.w > 1 LEFT JOIN {{one}} c ON b.k = c.k AND c.w < b.w",
+    "three in a row": f"SELECT count(*) {OUTER} LEFT JOIN {{one}} c ON b.k = c.k LEFT JOIN {{two}} d ON c.k = d.k",
+    "RIGHT": "SELECT a.v, b.w, c.w FROM {two} b RIGHT JOIN {one} a ON a.k = b.k LEFT JOIN {two} c ON c.k = b.k",
+    "RIGHT of a chain": f"SELECT x.v, c.w FROM {{one}} c RIGHT JOIN (SELECT a.v, b.k AS j {OUTER}) x ON x.j = c.k",
+    "FULL of a chain": f"SELECT x.v, c.w FROM (SELECT a.v, b.k AS j {OUTER}) x FULL JOIN {{one}} c ON x.j = c.k",
+    "ANTI": f"SELECT a.v, b.w {OUTER} LEFT ANTI JOIN {{one}} c ON b.k = c.k AND c.v = b.w",
+    "an alias and a filter": f"SELECT x.v, c.v FROM (SELECT a.v, b.k AS j {OUTER} WHERE a.w > 0 OR b.v IS NULL) x "
+        "LEFT JOIN {one} c ON x.j = c.k",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_of_outer_joins_is_joined_by_the_first_ones_key(pair: SparkSession, name: str) -> None:
+    """Where the column of the table before is NULL, nothing matches; elsewhere it is equal to the first table's."""
+    expected = rows(pair.sql(CHAINS[name].format(one="plain_one", two="plain_two")))
+    frame = pair.sql(CHAINS[name].format(one=f"{IN}.one", two=f"{IN}.two"))
+    assert rows(frame) == expected
+    assert set(verdicts(frame)) == {True}
+
+
+def test_a_full_outer_joins_columns_are_no_chain(pair: SparkSession) -> None:
+    """A row of its right side only has a key there, and none on its left side."""
+    query = "SELECT a.v, b.w, c.w FROM {one} a FULL JOIN {two} b ON a.k = b.k LEFT JOIN {one} c ON b.k = c.k"
+    frame = pair.sql(query.format(one=f"{IN}.one", two=f"{IN}.two"))
+    assert rows(frame) == rows(pair.sql(query.format(one="plain_one", two="plain_two")))
+    assert sorted(verdicts(frame)) == [False, True]
