@@ -70,7 +70,8 @@ REFUSED = [
             f"type {name} is no Spark SQL type; allowed are bigint, binary, boolean",
             id=f"no type of Spark's: {name}",
         )
-        for name in ("varchar", "strng", "bigint unsigned", "int(11)", "varchar(max)", "decimal(15.2)", "list<int>")
+        for name in ("varchar", "strng", "bigint unsigned", "int(11)", "varchar(max)", "varchar(9,2)", "char(9, 2)",
+                     "decimal(15.2)", "list<int>")
     ),
     pytest.param(
         table(bucketedBy=["o_custkey"]),
