@@ -24,7 +24,7 @@ _NAMED_BY_SPARK = re.compile(r"\[(?!INTERNAL_ERROR)[A-Z_.]+\]|ExecutorLostFailur
 
 
 class _Mistake(NamedTuple):
-    """An error of this pattern has this advice, which may use ``{namespace}``."""
+    """An error of this pattern has this advice, which may use ``{namespace}`` and the pattern's groups."""
 
     pattern: re.Pattern[str]
     advice: str
@@ -50,9 +50,10 @@ MISTAKES = (
     _mistake(r'User "system:serviceaccount:[^"]+" cannot ',
              "this account lacks the rights of a Spark driver: `colocation init -n {namespace} --service-account NAME` "
              "gives them, or name another account by --service-account"),
-    _mistake("this account may not see or change it",
-             "to let Spark's account change definitions: kubectl create rolebinding spark-edits -n {namespace} "
-             "--clusterrole=colocation-edit --serviceaccount={namespace}:spark"),
+    _mistake(r"\b(?P<place>[a-z0-9-]+)(/\S+)?: this account may not see or change it",
+             "to let Spark's account make, alter and drop tables there: kubectl create rolebinding spark-edits -n "
+             "{place} --clusterrole=colocation-edit --serviceaccount={namespace}:spark; for rows alone "
+             "--clusterrole=colocation-user is enough"),
     _mistake(r"\[PATH_NOT_FOUND\].* file:",
              "this is a path of the driver's own pod: name the store, as in s3a://lake/orders, or mount the files into "
              "driver and executors: docs/how-to/load-tables.md#volumes-sizes-and-settings-of-the-pods"),
@@ -129,5 +130,6 @@ def _of_task(error: str) -> str:
 
 def advice_on(error: str, namespace: str) -> str:
     """What to do about an error; empty when it needs no advice, or none is known."""
-    found = next((mistake for mistake in MISTAKES if mistake.pattern.search(error)), None)
-    return found.advice.format(namespace=namespace) if found else ""
+    found = ((mistake.advice, mistake.pattern.search(error)) for mistake in MISTAKES)
+    advice, match = next((one for one in found if one[1]), ("", None))
+    return advice.format(namespace=namespace, **(match.groupdict() if match else {}))

@@ -97,6 +97,11 @@ def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
                      "name, or ask for ClusterRole colocation-user in that namespace, for changes colocation-edit",
                      "kubectl create rolebinding spark-edits -n shop --clusterrole=colocation-edit",
                      id="an account that may not change definitions"),
+        pytest.param("AnalysisException: ColocatedTable accounts/names: this account may not see or change it; check",
+                     "-n accounts --clusterrole=colocation-edit --serviceaccount=shop:spark; for rows alone "
+                     "--clusterrole=colocation-user is enough", id="a table of another namespace"),
+        pytest.param("AnalysisException: tables of namespace accounts: this account may not see or change it; check",
+                     "-n accounts --clusterrole=colocation-edit", id="the tables of another namespace"),
         pytest.param("ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near 'OPTIMIZE'. SQLSTATE: 42601 (line "
                      "1, pos 0)", "`colocation compact TABLE -n shop`", id="Delta's OPTIMIZE"),
         pytest.param("ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near 'VACUUM'. SQLSTATE: 42601",
