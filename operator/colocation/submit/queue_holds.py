@@ -14,6 +14,11 @@ WORKLOAD_VERSIONS = ("v1beta2", "v1beta1")
 WORKLOAD_LABEL = "kueue.x-k8s.io/job-uid"
 """Of a Workload: the uid of the application for which Kueue made it."""
 
+NO_WORKLOAD = (
+    "it has no Workload yet; if that stays, Kueue's manager does not run, or does not manage this kind "
+    "(docs/how-to/gitops.md#kueue)"
+)
+
 
 def is_suspended(application: Json) -> bool:
     """Whether a SparkApplication of Kubeflow's, or a Job, is not to run for now."""
@@ -32,13 +37,16 @@ def hold_of(application: Json, workloads: Sequence[Json] | None) -> Obstacle:
     """
     metadata, queue = application["metadata"], queue_of(application)
     if not queue:
-        return _hold("suspended by its field spec.suspend")
+        return _hold(
+            "suspended by its field spec.suspend; set it to false, or, where Kueue manages what names no queue, name "
+            f"one in the label {QUEUE_LABEL}"
+        )
     by_queue = f"held back by Kueue in queue {queue}"
     if workloads is None:
         selector = f"{WORKLOAD_LABEL}={metadata['uid']}"
         return _hold(f"{by_queue}; why: kubectl describe workloads -n {metadata['namespace']} -l {selector}")
     newest = max(workloads, key=lambda one: str(one["metadata"].get("creationTimestamp") or ""), default=None)
-    why = _reason(newest.get("status") or {}) if newest else ""
+    why = _reason(newest.get("status") or {}) if newest else NO_WORKLOAD
     return _hold(f"{by_queue}: {why}" if why else by_queue)
 
 

@@ -36,9 +36,11 @@ SEE = "kubectl describe workloads -n team -l kueue.x-k8s.io/job-uid=42"
                  "held back by Kueue in queue shop: admission check b is Pending", id="an admission check"),
     pytest.param(LABELS, [workload(conditions=[quota("True", "reserved")])], "held back by Kueue in queue shop",
                  id="admitted in this moment"),
-    pytest.param(LABELS, [], "held back by Kueue in queue shop", id="not seen by Kueue yet"),
+    pytest.param(LABELS, [], "held back by Kueue in queue shop: it has no Workload yet; if that stays, Kueue's manager "
+                 "does not run, or does not manage this kind (docs/how-to/gitops.md#kueue)", id="not seen yet"),
     pytest.param(LABELS, None, f"held back by Kueue in queue shop; why: {SEE}", id="Workloads may not be read"),
-    pytest.param({}, [], "suspended by its field spec.suspend", id="suspended by its author"),
+    pytest.param({}, [], "suspended by its field spec.suspend; set it to false, or, where Kueue manages what names no "
+                 "queue, name one in the label kueue.x-k8s.io/queue-name", id="suspended by its author"),
 ])  # fmt: skip
 def test_why_it_does_not_run(labels: dict[str, str], workloads: list[dict[str, Any]] | None, message: str) -> None:
     """Kueue's words, or how to see them; it may take any time."""
