@@ -5,6 +5,7 @@ One driver serves them all: the program of ``examples/sql-server``, with that ap
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,21 @@ def test_browsing_by_jdbc(server: Servers) -> None:
         join = "SELECT count(*) FROM orders JOIN lineitem ON o_orderkey = l_orderkey"
         assert client.run(join) == [("42",)]
         assert [row[1] for row in client.run(f"CALL colocation.system.explain('{join}')")] == ["true"]
+
+
+def test_views_of_users_stay(server: Servers) -> None:
+    """The program drops its views of tables that are gone, and no others."""
+    program = runpy.run_path(str(server.warehouse.parent / "sql_server.py"))
+    with closing(server.connect()) as client:
+        client.run("CREATE VIEW spark_catalog.shop.mine AS SELECT 1 AS one")
+        try:
+            client.run(
+                "CREATE VIEW spark_catalog.shop.gone TBLPROPERTIES ('made-by' = 'sql_server.py') AS SELECT 1 AS one"
+            )
+            program["show_views"](client.session, NAMESPACE)
+            assert {row[1] for row in client.run("SHOW VIEWS IN spark_catalog.shop")} == {"lineitem", "mine", "orders"}
+        finally:
+            client.run("DROP VIEW spark_catalog.shop.mine")
 
 
 @pytest.mark.parametrize("database", ["colocation.shop", "default?spark.sql.defaultCatalog=colocation"])

@@ -76,6 +76,25 @@ def made(session: SparkSession, name: str, rows: str) -> str:
     return table
 
 
+@pytest.mark.parametrize("statement", [
+    "UPDATE {view} SET v = 0 WHERE k = 1", "DELETE FROM {view} WHERE k = 1", "DELETE FROM {view}",
+    "MERGE INTO {view} t USING {table} s ON t.k = s.k WHEN MATCHED THEN DELETE",
+    "WITH some AS (SELECT 1 AS k) MERGE INTO {view} t USING some s ON t.k = s.k WHEN MATCHED THEN DELETE",
+])  # fmt: skip
+def test_a_view_names_its_table(session: SparkSession, statement: str) -> None:
+    """A tool that sees views, as over JDBC, learns which table it may change."""
+    table = made(session, "viewed", "(1, 1)")
+    try:
+        for view in ("spark_catalog.default.viewed", "viewed_now"):
+            kind = "VIEW" if "." in view else "TEMPORARY VIEW"
+            session.sql(f"CREATE OR REPLACE {kind} {view} AS SELECT * FROM {table} WHERE k > 0")
+            with pytest.raises(Exception, match=f"this is a view of {table}: name that table"):
+                session.sql(statement.format(view=view, table=table))
+        assert pairs(session, table) == [(1, 1)]
+    finally:
+        session.sql(f"DROP TABLE {table}")
+
+
 UPSERT = "ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 
 

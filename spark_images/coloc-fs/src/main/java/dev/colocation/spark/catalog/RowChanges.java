@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.errors.QueryCompilationErrors$;
@@ -52,6 +53,29 @@ public final class RowChanges extends Rule<LogicalPlan> {
     }
   }
 
+  /** Of a view Spark would say that the table below it takes no such statement. */
+  private static void refuseView(LogicalPlan target) {
+    if (target instanceof SubqueryAlias alias) {
+      refuseView(alias.child());
+    } else if (target instanceof View view) {
+      Option<LogicalPlan> ours = view.find(part -> part instanceof SubqueryAlias alias && isOurs(alias));
+      if (ours.isDefined()) {
+        throw new ColocationException("UPDATE, DELETE and MERGE change tables, and this is a view of "
+            + String.join(".", parts((SubqueryAlias) ours.get())) + ": name that table instead").unchecked();
+      }
+    }
+  }
+
+  private static boolean isOurs(SubqueryAlias alias) {
+    return alias.identifier().qualifier().nonEmpty() && !ColocationNames.catalogIfOurs(parts(alias)).isEmpty();
+  }
+
+  private static List<String> parts(SubqueryAlias alias) {
+    List<String> parts = new ArrayList<>(CollectionConverters.asJava(alias.identifier().qualifier()));
+    parts.add(alias.identifier().name());
+    return parts;
+  }
+
   /** The statement with its common table expressions in each of its queries. */
   private static LogicalPlan withDefinitions(WithCTE with) {
     LogicalPlan statement = with.plan().mapExpressions(expression -> inSubqueries(expression, with));
@@ -66,6 +90,13 @@ public final class RowChanges extends Rule<LogicalPlan> {
   }
 
   private static Optional<LogicalPlan> command(LogicalPlan plan) {
+    if (plan instanceof DeleteFromTable delete) {
+      refuseView(delete.table());
+    } else if (plan instanceof UpdateTable update) {
+      refuseView(update.table());
+    } else if (plan instanceof MergeIntoTable merge) {
+      refuseView(merge.targetTable());
+    }
     if (plan instanceof DeleteFromTable delete && CatalogStatements.target(delete.table()) != null && delete.resolved()
         && !CatalogStatements.namesPartitionsOnly(delete)) {
       requireDeterministic(delete);
