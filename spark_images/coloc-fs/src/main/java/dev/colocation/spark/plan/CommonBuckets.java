@@ -75,7 +75,7 @@ public final class CommonBuckets extends Rule<LogicalPlan> {
   }
 
   /** The files of a table that is read by buckets. */
-  private static Optional<HadoopFsRelation> files(LogicalPlan node) {
+  static Optional<HadoopFsRelation> files(LogicalPlan node) {
     return node instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation relation
         && ColocPath.isRootOf(relation) && relation.bucketSpec().isDefined() && !group(relation).isEmpty()
             ? Optional.of(relation) : Optional.empty();

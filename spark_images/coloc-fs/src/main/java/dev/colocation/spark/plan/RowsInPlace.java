@@ -1,6 +1,5 @@
 package dev.colocation.spark.plan;
 
-import dev.colocation.spark.fs.ColocPath;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,8 +21,6 @@ import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlanner;
 import org.apache.spark.sql.execution.SparkStrategy;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -60,12 +57,7 @@ public final class RowsInPlace extends SparkStrategy {
 
   /** Whether a table of ours is read by its buckets. */
   static boolean hasBuckets(LogicalPlan plan) {
-    return CollectionConverters.asJava(plan.collectLeaves()).stream().anyMatch(RowsInPlace::isBucketed);
-  }
-
-  private static boolean isBucketed(LogicalPlan leaf) {
-    return leaf instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation relation
-        && ColocPath.isRootOf(relation) && relation.bucketSpec().isDefined();
+    return CollectionConverters.asJava(plan.collectLeaves()).stream().anyMatch(leaf -> CommonBuckets.files(leaf).isPresent());
   }
 
   /** The columns of an {@code Expand} that have a column's value in all rows which it makes of one: the first name, and the last. */
