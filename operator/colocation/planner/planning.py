@@ -233,7 +233,7 @@ def _unchanged_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
 
 def _group_plan(candidate: Candidate, status: Status | None) -> GroupPlan:
     view, move_plan = candidate.view, candidate.move_plan
-    status = status or group_status(view)
+    status = _with_cause(status or group_status(view), move_plan)
     following, has_map = next_map(view, move_plan), view.group.map is not None
     counts = Counter(chain.from_iterable(view.map))
     after = Counter(chain.from_iterable(target_if_approved(view, move_plan.target, move_plan.proposal)))
@@ -251,10 +251,23 @@ def _group_plan(candidate: Candidate, status: Status | None) -> GroupPlan:
         blocked=tuple(move_plan.blocked),
         drops=drops(view, move_plan),
         cancel=unwanted_clones(view, move_plan),
-        stalled=first_cause(move_plan.stalls, len(view.map)) or stalled_clone(view),
+        stalled=_stalled(move_plan, len(view.map) if has_map else 0) or stalled_clone(view),
         evenness=Evenness(before=evenness(counts, view.pool), after=evenness(after, view.pool)),
         proposal=move_plan.proposal,
     )
+
+
+def _stalled(move_plan: MovePlan, buckets: int) -> BucketProblem | None:
+    """``buckets``: of the map; 0 = it has none, and what is in the way concerns all."""
+    return first_cause(move_plan.stalls, buckets) if buckets else next(iter(move_plan.stalls), None)
+
+
+def _with_cause(status: Status, move_plan: MovePlan) -> Status:
+    """Of a group without a map, what is in its way; ``kubectl get`` shows the reason."""
+    if status.reason != Reason.NO_MAP or not move_plan.stalls:
+        return status
+    cause = move_plan.stalls[0]
+    return Status(False, Reason(cause.reason), f"{status.message}: {cause.message}")
 
 
 def evenness(counts: Counter[str], pool: Pool) -> float:

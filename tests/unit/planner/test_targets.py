@@ -69,6 +69,9 @@ def test_a_new_group_is_placed_without_cordoned_nodes() -> None:
     assert waiting.next_map is None
     assert waiting.stalled is not None
     assert "nodes node-3, node-4 are cordoned or tainted" in waiting.stalled.message
+    assert waiting.stalled.message.startswith("3 replicas need as many nodes")
+    assert (waiting.stable, waiting.reason) == (False, Reason.INSUFFICIENT_NODES)
+    assert waiting.message == f"the group has no map yet: {waiting.stalled.message}"
 
 
 def test_a_new_node_that_is_tainted_takes_nothing_by_balance() -> None:
