@@ -67,7 +67,33 @@ IN_PLACE: dict[str, Query] = {
 }  # fmt: skip
 
 
-SORTED = ("UNPIVOT, joined",)
+NULL_SAFE: dict[str, Query] = {
+    "LEFT, <=>": "SELECT a.k, b.k, b.w FROM {one} a LEFT JOIN {two} b ON a.k <=> b.k AND a.v = b.v",
+    "FULL, IS NOT DISTINCT FROM": "SELECT * FROM {one} a FULL JOIN {two} b "
+        "ON a.k IS NOT DISTINCT FROM b.k AND a.v <=> b.w",
+    "NOT EXISTS": "SELECT k FROM {one} a WHERE NOT EXISTS (SELECT * FROM {two} b WHERE a.k <=> b.k AND a.v < b.w)",
+    "INTERSECT of three": "SELECT k FROM {one} INTERSECT SELECT k FROM {two} INTERSECT SELECT k FROM {one} WHERE v > 2",
+    "EXCEPT of groups": "SELECT k, sum(v) FROM {one} GROUP BY k EXCEPT SELECT k, sum(w) FROM {two} GROUP BY k",
+    "grouped by the key": "SELECT b.k, count(*), max(a.w) FROM {one} a JOIN {two} b ON a.k <=> b.k GROUP BY b.k",
+    "LATERAL": "SELECT a.k, n FROM {one} a, LATERAL (SELECT count(*) AS n FROM {two} b WHERE b.k = a.k)",
+    "by another join": "SELECT a.v, b.w, c.w FROM {one} a JOIN {two} b ON a.k = b.k "
+        "JOIN {one} c ON b.k <=> c.k AND c.v = 1",
+}  # fmt: skip
+"""Spark compares two expressions of the key, so it shuffles and sorts all of these."""
+FULL: dict[str, Query] = {
+    "FULL, USING twice": "SELECT k, a.v, b.w, c.w FROM {one} a FULL JOIN {two} b USING (k) FULL JOIN {one} c USING (k)",
+    "FULL, USING, LEFT": "SELECT k, a.v, b.w, c.w FROM {one} a FULL JOIN {two} b USING (k) LEFT JOIN {one} c USING (k)",
+    "FULL, grouped": "SELECT coalesce(b.k, a.k) AS j, count(*), sum(b.w) FROM {one} a FULL JOIN {two} b ON a.k = b.k "
+        "GROUP BY coalesce(b.k, a.k)",
+    "FULL of groups": "SELECT k, m, n, c.w FROM (SELECT k, max(v) AS m FROM {one} GROUP BY k) FULL JOIN "
+        "(SELECT k, max(w) AS n FROM {two} GROUP BY k) USING (k) JOIN {one} c USING (k)",
+    "FULL, <=>": "SELECT k, count(*) FROM (SELECT coalesce(a.k, b.k) AS k FROM {one} a FULL JOIN {two} b "
+        "ON a.k <=> b.k AND a.v = b.v) GROUP BY k",
+}  # fmt: skip
+"""Spark takes the rows of a full outer join for scattered."""
+IN_PLACE |= NULL_SAFE | FULL
+
+SORTED = ("UNPIVOT, joined", *NULL_SAFE, *FULL.keys() - {"FULL, grouped"})
 """Of these, those that sort the rows of a bucket again, for a merge join."""
 
 
@@ -88,6 +114,16 @@ SHUFFLED: dict[str, Query] = {
     "ROLLUP": "SELECT k, v, count(*) FROM {one} GROUP BY ROLLUP (k, v)",
     "GROUPING SETS without the key": "SELECT k, v, count(*) FROM {one} GROUP BY GROUPING SETS ((k, v), (v))",
     "UNPIVOT of the key": "SELECT x, count(*) FROM {one} UNPIVOT (x FOR n IN (k, v)) GROUP BY x",
+    "<=> with a computed key": "SELECT a.v, b.w FROM {one} a JOIN (SELECT k + 1 AS k, w FROM {two}) b ON a.k <=> b.k",
+    "<=> by a coalesced key": "SELECT a.v, b.w FROM {one} a JOIN {two} b ON coalesce(a.k, 0) <=> coalesce(b.k, 0)",
+    "<=> of another column": "SELECT a.v, b.w FROM {one} a JOIN {two} b ON a.k <=> b.v",
+    "<=> and its two keys": "SELECT a.v, b.w FROM {one} a JOIN {two} b "
+        "ON coalesce(a.k, 0) = b.v AND (a.k IS NULL) = (b.w IS NULL) AND a.w <=> b.w",
+    "FULL, by other columns": "SELECT c.w FROM {one} a FULL JOIN {two} b ON a.k = b.k JOIN {one} c "
+        "ON coalesce(a.k, b.v) = c.k",
+    "FULL, a computed side": "SELECT k, c.w FROM {one} a FULL JOIN (SELECT k + 1 AS k FROM {two}) b USING (k) "
+        "JOIN {one} c USING (k)",
+    "INTERSECT with computed rows": "SELECT k, v FROM {one} INTERSECT SELECT id, id % 7 FROM range(30)",
     "a key by Python": lambda one, two: one.withColumn("j", PLUS_ONE("v")).drop("k")
         .join(two, col("j") == two.k),
 }  # fmt: skip
@@ -101,6 +137,25 @@ def test_rows_whose_key_is_another_are_shuffled(pair: SparkSession, name: str) -
     assert rows(frame) == expected
     assert False in verdicts(frame)
     assert "Exchange" in plan_of(frame)
+
+
+def test_rows_without_a_key_are_in_one_range(pair: SparkSession) -> None:
+    """A large bucket is cut in ranges of the key, of all tables at the same keys: NULLs of both tables meet."""
+    query = NULL_SAFE["FULL, IS NOT DISTINCT FROM"]
+    pair.conf.set("spark.colocation.minPartitionNum", "24")
+    pair.conf.set("spark.colocation.minPartitionBytes", "1")
+    frame = run(pair, query, (f"{IN}.one", f"{IN}.two"))
+    assert rows(frame) == rows(run(pair, query, ("plain_one", "plain_two")))
+    assert ", 6 buckets in " in plan_of(frame)
+
+
+def test_one_side_of_a_null_safe_join_is_shuffled_to_the_other(pair: SparkSession) -> None:
+    """By the key itself: NULL has a hash, too."""
+    query = "SELECT a.v, b.w FROM {one} a LEFT JOIN (SELECT nullif(v, 3) AS j, w FROM {two}) b ON a.k <=> b.j"
+    frame = pair.sql(query.format(one=f"{IN}.one", two=f"{IN}.two"))
+    assert rows(frame) == rows(pair.sql(query.format(one="plain_one", two="plain_two")))
+    assert plan_of(frame).count("Exchange hashpartitioning") == 1
+    assert explain_json(frame)["joins"][0]["keys"] == ["a.k <=> b.j"]
 
 
 OUTER = "FROM {one} a LEFT JOIN {two} b ON a.k = b.k"

@@ -20,6 +20,7 @@ import dev.colocation.spark.plan.FilePerTask;
 import dev.colocation.spark.plan.FractionKeys;
 import dev.colocation.spark.plan.InPlaceWrites;
 import dev.colocation.spark.plan.LocateExecutors;
+import dev.colocation.spark.plan.JoinsInPlace;
 import dev.colocation.spark.plan.PaddedInFiles;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
 import dev.colocation.spark.plan.RowsInPlace;
@@ -76,6 +77,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new FractionKeys()));
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new CommonBuckets.Scans()));
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new RowsInPlace(session)));
+    UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new JoinsInPlace(session)));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new LocateExecutors(session.sparkContext()))));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SettledPlan())));
     UnknownSpark.orNothing(() -> extensions.injectQueryStagePrepRule(session -> new InPlaceWrites()));

@@ -68,12 +68,14 @@ record PlanNode(
    * A join.
    *
    * @param leftKeys equal to {@code rightKeys}, one by one; none for joins without equality
+   * @param nullSafe for each pair, whether NULL is equal to NULL ({@code <=>})
    * @param hint the strategy that the query names; empty = none
    * @param broadcast empty when no side is copied to all executors
    * @param nullAware {@code NOT IN}: one NULL on the other side decides about all rows
    */
   record Join(
-      String type, List<Key> leftKeys, List<Key> rightKeys, String hint, Optional<Broadcast> broadcast, boolean nullAware) {}
+      String type, List<Key> leftKeys, List<Key> rightKeys, List<Boolean> nullSafe, String hint, Optional<Broadcast> broadcast,
+      boolean nullAware) {}
 
   /**
    * The side of a join that is copied to all executors.

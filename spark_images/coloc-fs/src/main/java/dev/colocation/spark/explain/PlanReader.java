@@ -6,6 +6,8 @@ import dev.colocation.spark.explain.PlanNode.Join;
 import dev.colocation.spark.explain.PlanNode.Key;
 import dev.colocation.spark.explain.PlanNode.Scan;
 import dev.colocation.spark.explain.PlanNode.Scan.Coalesced;
+import dev.colocation.spark.plan.JoinsInPlace;
+import dev.colocation.spark.plan.JoinsInPlace.Compared;
 import dev.colocation.spark.plan.RowsInPlace;
 import dev.colocation.spark.plan.SortedBucketScanExec;
 import dev.colocation.spark.plan.StandsFor;
@@ -154,9 +156,11 @@ final class PlanReader {
   private Join join(SparkPlan node, BaseJoinExec join) {
     Optional<BuildSide> copied = node instanceof BroadcastHashJoinExec hash ? Optional.of(hash.buildSide())
         : node instanceof BroadcastNestedLoopJoinExec loop ? Optional.of(loop.buildSide()) : Optional.empty();
+    List<Compared> compared = JoinsInPlace.compared(join.leftKeys(), join.rightKeys());
     return new Join(
         node instanceof CartesianProductExec ? "Cross" : join.joinType().toString(),
-        keys(join.leftKeys()), keys(join.rightKeys()), hint(node), copied.map(side -> broadcast(node, side)),
+        compared.stream().map(one -> key(one.left())).toList(), compared.stream().map(one -> key(one.right())).toList(),
+        compared.stream().map(Compared::nullSafe).toList(), hint(node), copied.map(side -> broadcast(node, side)),
         node instanceof BroadcastHashJoinExec hash && hash.isNullAwareAntiJoin());
   }
 

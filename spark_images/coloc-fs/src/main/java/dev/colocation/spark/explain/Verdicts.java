@@ -95,7 +95,8 @@ final class Verdicts {
     Obstacles obstacles = new Obstacles(node.children(), List.of(join.leftKeys(), join.rightKeys()), JOIN_KEYS);
     String reason = reason(node, join, obstacles);
     List<String> keys = IntStream.range(0, join.leftKeys().size())
-        .mapToObj(place -> join.leftKeys().get(place).text() + " = " + join.rightKeys().get(place).text()).toList();
+        .mapToObj(place -> join.leftKeys().get(place).text() + (join.nullSafe().get(place) ? " <=> " : " = ")
+            + join.rightKeys().get(place).text()).toList();
     return new JoinReport(
         node.name(), join.type(), keys, Obstacles.tables(node), reason.isEmpty(), reason, reason.isEmpty() ? obstacles.notes() : "");
   }

@@ -71,12 +71,12 @@ abstract class WhilePlannedExec extends SparkPlan implements StandsFor {
   }
 
   @Override
-  public final Seq<SparkPlan> children() {
+  public Seq<SparkPlan> children() {
     return CollectionConverters.asScala(List.of(known)).toSeq();
   }
 
   @Override
-  public final SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> newChildren) {
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> newChildren) {
     return of(newChildren.head());
   }
 

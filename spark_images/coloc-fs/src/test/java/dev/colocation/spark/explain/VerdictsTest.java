@@ -95,7 +95,7 @@ final class VerdictsTest {
 
   private static PlanNode merged(PlanNode left, PlanNode right, List<Key> leftKeys, List<Key> rightKeys) {
     return joined("SortMergeJoin", node("Sort", left), node("Sort", right),
-        new Join("Inner", leftKeys, rightKeys, "", Optional.empty(), false));
+        new Join("Inner", leftKeys, rightKeys, leftKeys.stream().map(key -> false).toList(), "", Optional.empty(), false));
   }
 
   private static PlanNode merged(PlanNode left, PlanNode right, Key leftKey, Key rightKey) {
@@ -109,7 +109,7 @@ final class VerdictsTest {
   private static PlanNode broadcast(PlanNode left, PlanNode right, Key rightKey, String hint, boolean isNullAware) {
     Broadcast copied = new Broadcast(1, Optional.of(BigInteger.valueOf(4096)), 10_000);
     return joined("BroadcastHashJoin", left, node("BroadcastExchange", right),
-        new Join("Inner", List.of(key("o_key", 1)), List.of(rightKey), hint, Optional.of(copied), isNullAware));
+        new Join("Inner", List.of(key("o_key", 1)), List.of(rightKey), List.of(false), hint, Optional.of(copied), isNullAware));
   }
 
   private static PlanNode grouped(PlanNode child, Kind kind, Key... keys) {
@@ -215,7 +215,7 @@ final class VerdictsTest {
   @Test
   void theOtherSidesKeyOfAnOuterJoin() {
     PlanNode left = joined("SortMergeJoin", ORDERS, LINES,
-        new Join("LeftOuter", List.of(key("o_key", 1)), List.of(key("l_key", 11)), "", Optional.empty(), false));
+        new Join("LeftOuter", List.of(key("o_key", 1)), List.of(key("l_key", 11)), List.of(false), "", Optional.empty(), false));
     PlanNode again = scan("shop.lines", "shop/sales", Map.of(51L, "l_key"), "l_key");
     assertEquals(
         "The src data has been redistributed: an outer join leaves this key NULL where it finds no row",
