@@ -22,7 +22,7 @@ NAMESPACE = "pipes"
 IN = f"{CATALOG}.{NAMESPACE}"
 EXAMPLES = CHECKOUT / "examples" / "pipelines"
 SALES = "TBLPROPERTIES ('colocate_with' = 'sales')"
-RUN_SECONDS = 200
+RUN_SECONDS = 600
 DEFINITIONS = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
