@@ -280,14 +280,15 @@ def kinds_message(lost_fields: tuple[str, ...]) -> str:
 
 
 def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
-    plan = facts.plan
+    plan, has_map = facts.plan, facts.group.status.backends_per_bucket_seq is not None
     if clones.running or plan.start_now:
         left = f"{len(plan.moves)} replica{'' if len(plan.moves) == 1 else 's'} to make"
         return Verdict(ConditionType.RECONCILING, True, Reason.CLONING, left)
     if plan.blocked:
         first = plan.blocked[0]
-        return Verdict(ConditionType.RECONCILING, True, first.reason, f"bucket {first.bucket}: {first.message}")
-    if facts.group.status.backends_per_bucket_seq is None:
+        where = f"bucket {first.bucket}: " if has_map else ""  # of a group without a map it concerns all
+        return Verdict(ConditionType.RECONCILING, True, first.reason, f"{where}{first.message}")
+    if not has_map:
         return Verdict(ConditionType.RECONCILING, True, Reason.PLACING, "the group gets its first map")
     if plan.proposal and not plan.proposal.approved:
         message = awaiting_message((plan.namespace, plan.name), plan.proposal)

@@ -230,7 +230,8 @@ def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
     elif facts.group and facts.group.status.backends_per_bucket_seq:
         yield Verdict(ConditionType.READY, True, Reason.RECONCILED, f"group {name} has a map")
     else:
-        yield Verdict(ConditionType.READY, False, Reason.NO_MAP, f"group {name} has no map yet")
+        message = f"group {name} has no map yet{_where_the_cause_is(facts)}"
+        yield Verdict(ConditionType.READY, False, Reason.NO_MAP, message)
     yield Verdict(ConditionType.ACCEPTED, True, Reason.ACCEPTED, f"the table is in group {name}")
     if facts.transfer:
         reason, message = facts.transfer.reason, facts.transfer.message
@@ -248,6 +249,14 @@ def _name(facts: TableFacts) -> str:
         return ""
     key: GroupKey = (facts.group.identity.namespace, facts.group.identity.name)
     return group_reference(facts.table.identity.namespace, key)
+
+
+def _where_the_cause_is(facts: TableFacts) -> str:
+    """The command that shows what a group waits for; empty for a table that no group places."""
+    if facts.group is None:
+        return ""
+    group = facts.group.identity
+    return f"; `colocation show {group.name} -n {group.namespace}` shows why"
 
 
 def _events(facts: TableFacts, refusal: Refusal | None, after: ColocatedTableStatus) -> Iterator[PostEvent]:

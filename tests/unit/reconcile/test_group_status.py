@@ -229,7 +229,7 @@ def test_of_all_that_is_in_the_way_the_worst_is_reported(first: int) -> None:
 
 GOES_ON: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str]]] = [
     ({"start_now": (0,)}, {}, ("True", "Cloning", "1 replica to make")),
-    ({"blocked": (STOPS,)}, {}, ("True", "TargetFailing", "bucket 0: clones fail")),
+    ({"blocked": (STOPS,)}, {}, ("True", "TargetFailing", "clones fail")),
     ({}, {"backends_per_bucket_seq": None}, ("True", "Placing", "the group gets its first map")),
     ({"proposal": PROPOSAL}, {}, ("False", "AwaitingApproval", awaiting_message(("shop", "sales"), PROPOSAL))),
     ({"moves": (move(0, "node-3"),)}, {}, ("True", "Waiting", "the next pass continues")),
@@ -258,6 +258,8 @@ def test_what_goes_on_is_reported(first: int) -> None:
         pytest.param(facts(plan={"proposal": PROPOSAL.model_copy(update={"approved": True})}),
                      ("False", "Reconciled", "nothing is left to do"), id="an approved proposal"),
         pytest.param(facts(plan={"next_map": OTHER_MAP}), ("True", "Waiting", "the next pass continues"), id="a map"),
+        pytest.param(facts(plan={"blocked": (STOPS,)}), ("True", "TargetFailing", "bucket 0: clones fail"),
+                     id="a bucket of the map"),
     ],
 )  # fmt: skip
 def test_more_that_goes_on(found: GroupFacts, expected: tuple[str, str, str]) -> None:

@@ -132,6 +132,7 @@ ACCEPTED = ("Accepted", "True", "Accepted", "the table is in group sales")
 REFUSED_READY, NOT_ACCEPTED = (
     (kind, "False", "SchemaMismatch", "another key") for kind in ("Ready", "Accepted")
 )
+NO_MAP = "group sales has no map yet; `colocation show sales -n shop` shows why"
 HAS_MAP = ("Ready", "True", "Reconciled", "group sales has a map")
 MOVES = f"{TO_STOCK}: 3 of 4 replicas"
 
@@ -140,7 +141,7 @@ MOVES = f"{TO_STOCK}: 3 of 4 replicas"
     ("found", "conditions"),
     [
         pytest.param(facts(), [HAS_MAP, ACCEPTED], id="well"),
-        pytest.param(facts(group=WITHOUT_MAP), [("Ready", "False", "NoMap", "group sales has no map yet"), ACCEPTED],
+        pytest.param(facts(group=WITHOUT_MAP), [("Ready", "False", "NoMap", NO_MAP), ACCEPTED],
                      id="its group has no map"),
         pytest.param(facts(refusal=REFUSED), [REFUSED_READY, NOT_ACCEPTED], id="refused"),
         pytest.param(facts(refusal=REFUSED, view={"is_staying": True}),
