@@ -43,6 +43,22 @@ def test_folders_of_partitions_in_a_path(path: str, parent: str, columns: set[st
     assert load.base_path(path) == (parent, columns)
 
 
+@pytest.mark.parametrize(
+    ("given", "file_format", "said"),
+    [
+        pytest.param([], "csv", "the input has no columns, and so no rows: name files that have some", id="empty file"),
+        pytest.param(["k;v"], "csv", "the input has one column, k;v: add --option 'sep=;'", id="semicolons"),
+        pytest.param(["k\tv"], "CSV", "the input has one column, k\tv: add --option 'sep=\\t'", id="tabs"),
+        pytest.param(["k;v"], "json", "the input has no column k, v; it has k;v. Give all columns", id="not CSV"),
+        pytest.param(["k;v", "w"], "csv", "the input has no column k, v; it has k;v, w. Give all", id="two columns"),
+    ],
+)
+def test_what_to_do_when_columns_are_missing(given: list[str], file_format: str, said: str) -> None:
+    """NULLs for all columns are no answer to a wrong separator, or to a file without any."""
+    options = load.parse(["orders", "--from", "/in", "--format", file_format])
+    assert load.remedy(["k", "v"], given, options).startswith(said)
+
+
 def test_load_of_a_source_without_a_path() -> None:
     """Options go through as they are, with whatever signs are in their values."""
     request = LoadRequest(table="orders", format="jdbc", options=("url=jdbc:x://h/d?a=b", "dbtable=(select 1) t"))

@@ -43,6 +43,8 @@ FIRST_LOOK = {"fs.s3a.attempts.maximum": "1", "fs.s3a.retry.limit": "3", "fs.s3a
 """S3A repeats a request without an answer for more than six minutes, and prints nothing meanwhile."""
 UNREACHABLE = ("java.net.", "javax.net.ssl.", "org.apache.hadoop.net.")
 """Packages of the errors of a store that does not answer: no server, name or route, a timeout, no TLS."""
+SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
+"""Of CSV files whose separator is no comma: the character, and how option ``sep`` writes it."""
 NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
 
 
@@ -212,11 +214,15 @@ def load_rows(rows: DataFrame, options: argparse.Namespace) -> LoadResult:
     try:
         return load(rows, options.table, namespace=options.namespace, mode=options.mode, idempotency_key=key)
     except MissingColumns as missing:
-        raise ValueError(f"table {options.table}: {_remedy(missing.columns, rows.columns, options)}") from None
+        raise ValueError(f"table {options.table}: {remedy(missing.columns, rows.columns, options)}") from None
 
 
-def _remedy(missing: Sequence[str], given: Sequence[str], options: argparse.Namespace) -> str:
+def remedy(missing: Sequence[str], given: Sequence[str], options: argparse.Namespace) -> str:
     """What is missing, and what to add to the command line."""
+    if not given:
+        return "the input has no columns, and so no rows: name files that have some"
+    if options.format.lower() == "csv" and len(given) == 1 and (separator := separator_in(given[0])):
+        return f"the input has one column, {given[0]}: add --option 'sep={separator}'"
     parent, named = base_path(options.path or "")
     lost = [column for column in missing if column.lower() in named]
     if lost and "basepath" not in {key.lower() for key in options.option}:
@@ -229,6 +235,11 @@ def _remedy(missing: Sequence[str], given: Sequence[str], options: argparse.Name
         f"the input has no column {', '.join(missing)}; it has {', '.join(given)}. Give all columns of the table, for "
         f"NULL by --select '{nulls}'"
     )
+
+
+def separator_in(name: str) -> str:
+    """What separates names in a line that was read as a single one, as Spark's option ``sep`` takes it; else empty."""
+    return next((written for sign, written in SEPARATORS.items() if sign in name), "")
 
 
 def base_path(path: str) -> tuple[str, set[str]]:
