@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.expressions.Coalesce;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.FullOuter$;
-import org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
@@ -57,17 +56,13 @@ final class JoinInPlaceExec extends WhilePlannedExec {
     return plain().requiredChildOrdering();
   }
 
+  /** What Spark's join of the columns themselves asks for. */
   @Override
   public Seq<Distribution> requiredChildDistribution() {
-    Seq<Distribution> given = plain().requiredChildDistribution();
-    return sequence(List.of(
-        by(given.head(), compared().stream().map(Compared::left).toList()),
-        by(given.last(), compared().stream().map(Compared::right).toList())));
-  }
-
-  private static Distribution by(Distribution given, List<Expression> columns) {
-    return given instanceof ClusteredDistribution known
-        ? known.copy(sequence(columns), known.requireAllClusterKeys(), known.requiredNumPartitions()) : given;
+    List<Expression> left = compared().stream().map(Compared::left).toList();
+    List<Expression> right = compared().stream().map(Compared::right).toList();
+    SparkPlan ofColumns = PlanFields.with(PlanFields.with(plain(), "leftKeys", sequence(left)), "rightKeys", sequence(right));
+    return ofColumns.requiredChildDistribution();
   }
 
   private List<Compared> compared() {
