@@ -72,7 +72,7 @@ JOINS = (
          (EXPRESSION,)),
     Case("wider-type", "SELECT o_name, l_key FROM orders JOIN lines ON o_key = l_code", (EXPRESSION,)),
     Case("null-safe", "SELECT o_name, l_code FROM orders JOIN lines ON o_key IS NOT DISTINCT FROM l_key",
-         (EXPRESSION,)),
+         (True,)),
     Case("range", "SELECT o_key, l_key FROM orders JOIN lines ON o_key < l_key AND o_key > 280", (KEYS,)),
     Case("cross", "SELECT count(*) FROM (SELECT * FROM orders WHERE o_key < 9) CROSS JOIN lines", (KEYS,)),
     Case("hint-broadcast", f"SELECT /*+ BROADCAST(lines) */ o_name, l_code {ON}", (HINT,)),
@@ -119,8 +119,8 @@ AGGREGATES = (
     Case("scalar-subquery", f"SELECT o_name {ON} WHERE l_quantity > (SELECT avg(l_quantity) FROM lines)", (True,)),
     Case("twice-used", "WITH t AS (SELECT l_key, count(*) AS c FROM lines GROUP BY l_key) SELECT o_name, a.c, b.c "
          "FROM t a JOIN t b ON a.l_key = b.l_key JOIN orders ON o_key = a.l_key", (True, True), (True, True)),
-    Case("intersect", "SELECT o_key FROM orders INTERSECT SELECT l_key FROM lines", (EXPRESSION,), None),
-    Case("except", "SELECT o_key FROM orders EXCEPT SELECT l_key FROM lines", (EXPRESSION,), None),
+    Case("intersect", "SELECT o_key FROM orders INTERSECT SELECT l_key FROM lines", (True,), None),
+    Case("except", "SELECT o_key FROM orders EXCEPT SELECT l_key FROM lines", (True,), None),
     Case("union-distinct", "SELECT o_key FROM orders UNION SELECT l_key FROM lines", (), None),
     Case("top", f"SELECT o_key, l_quantity, o_code {ON} ORDER BY o_key DESC, l_quantity, o_code LIMIT 7", (True,)),
 )
