@@ -84,12 +84,6 @@ final class JoinInPlaceExec extends WhilePlannedExec {
     return found.isEmpty() ? given : new PartitioningCollection(sequence(found));
   }
 
-  private static Stream<HashPartitioning> hashes(Partitioning given) {
-    return given instanceof PartitioningCollection several
-        ? CollectionConverters.asJava(several.partitionings()).stream().flatMap(JoinInPlaceExec::hashes)
-        : given instanceof HashPartitioning hash ? Stream.of(hash) : Stream.empty();
-  }
-
   /** By the keys of the one side or the other; none if the sides are not distributed by the same keys. */
   private Stream<Partitioning> ofEither(HashPartitioning left, HashPartitioning right) {
     int number = left.numPartitions();

@@ -102,7 +102,7 @@ public final class RowsInPlace extends SparkStrategy {
     public Partitioning outputPartitioning() {
       SparkPlan below = plain().children().head();
       List<Partitioning> found = names().stream()
-          .flatMap(names -> renamed(below.outputPartitioning(), names)).distinct().toList();
+          .flatMap(names -> hashes(below.outputPartitioning()).flatMap(hash -> renamed(hash, names))).distinct().toList();
       return found.isEmpty() ? plain().outputPartitioning()
           : found.size() == 1 ? found.get(0) : new PartitioningCollection(sequence(found));
     }
@@ -117,13 +117,7 @@ public final class RowsInPlace extends SparkStrategy {
     }
 
     /** Distributions by columns that are all kept, under their new names. */
-    private static Stream<Partitioning> renamed(Partitioning below, Map<ExprId, Attribute> names) {
-      if (below instanceof PartitioningCollection several) {
-        return CollectionConverters.asJava(several.partitionings()).stream().flatMap(one -> renamed(one, names));
-      }
-      if (!(below instanceof HashPartitioning hash)) {
-        return Stream.empty();
-      }
+    private static Stream<Partitioning> renamed(HashPartitioning hash, Map<ExprId, Attribute> names) {
       List<Expression> keys = CollectionConverters.asJava(hash.expressions());
       return keys.stream().allMatch(key -> isKept(key, names)) ? Stream.of(new HashPartitioning(
           sequence(keys.stream().map(key -> renamed(key, names)).toList()), hash.numPartitions())) : Stream.empty();

@@ -1,10 +1,14 @@
 package dev.colocation.spark.plan;
 
 import java.util.List;
+import java.util.stream.Stream;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.Option;
@@ -29,6 +33,13 @@ abstract class WhilePlannedExec extends SparkPlan implements StandsFor {
   static SparkPlan settled(SparkPlan plan) {
     return UnknownSpark.orAsPlanned(plan, planned -> planned.transformUp(
         Replacing.each(WhilePlannedExec.class, WhilePlannedExec::plain)));
+  }
+
+  /** The distributions by a hash that are known, each alone. */
+  static Stream<HashPartitioning> hashes(Partitioning given) {
+    return given instanceof PartitioningCollection several
+        ? CollectionConverters.asJava(several.partitionings()).stream().flatMap(WhilePlannedExec::hashes)
+        : given instanceof HashPartitioning hash ? Stream.of(hash) : Stream.empty();
   }
 
   /** The same for another operator. */
