@@ -21,7 +21,7 @@ USAGE = """usage: python -m demo run|images|sbom
 environment: SF=1, KEEP=0; on a cluster of yours KUBECONFIG, IMAGE_REGISTRY, IMAGE_TAG=0.1.0, LOSE_NODE, DATA_ROOT"""
 NODES = 3
 SMALL = 1.0
-"""At smaller scale factors applications end before optimised code would pay: compiling it is most of their work."""
+"""At smaller scale factors applications end before optimised code would pay, and a load needs but one executor."""
 
 
 def main(arguments: list[str]) -> int:
@@ -99,14 +99,14 @@ def run(factor: float) -> int:
 def tell(factor: float) -> dict[str, object]:
     """Every step; returns the report."""
     say(f"TPC-H at scale factor {factor:g}")
-    if factor < SMALL:
+    if is_small := factor < SMALL:
         workload.JAVA_OPTIONS.append(workload.QUICK_JAVA)
     folder = data.generate(factor)
     oracle = data.Oracle(folder)
     say("images, and a Kubernetes of three nodes on this machine")
     cluster.start(NODES)
     story.install({})
-    rows = story.load_tables(folder, oracle)
+    rows = story.load_tables(folder, oracle, executors=1 if is_small else None)
     say("colocation submit: a join on the bucket key, colocated")
     compared = story.compare_join(oracle)
     lost = story.lose_a_node(oracle)

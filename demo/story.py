@@ -71,12 +71,12 @@ def watching_stability() -> Iterator[StabilityWatch]:
         thread.join()
 
 
-def load_tables(data: Path, oracle: Oracle) -> dict[str, int]:
-    """Load both tables; returns rows per table, which must be the input's."""
+def load_tables(data: Path, oracle: Oracle, executors: int | None) -> dict[str, int]:
+    """Load both tables; returns rows per table, which must be the input's. ``executors``: of a load."""
     say("both tables are loaded, at once")
     for table in TABLES:
         show(f"colocation load {table} --select \"{workload.SELECT[table]}\"")
-    rows = workload.load_all(data)
+    rows = workload.load_all(data, executors)
     for table in TABLES:
         if rows[table] != oracle.row_count(table):
             raise RuntimeError(f"{table}: loaded {rows[table]} rows of {oracle.row_count(table)}")

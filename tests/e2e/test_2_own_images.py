@@ -48,7 +48,7 @@ def own_image(bases: dict[str, str], request: pytest.FixtureRequest) -> str:
 
 def test_an_own_image_loads_and_joins(loaded: Loaded, own_image: str) -> None:
     """`colocation load --image`, a SparkApplication that names it, and `--direct`, each from local disks."""
-    rows = workload.load("orders", loaded.folder, options=["--image", own_image])["rows"]
+    rows = workload.load("orders", loaded.folder, options=["--image", own_image], executors=1)["rows"]
     assert rows == loaded.oracle.row_count("orders")
     story.wait_for_stable(120)
     for options in ([], ["--direct"]):

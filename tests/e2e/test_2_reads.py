@@ -39,7 +39,7 @@ def visits(loaded: Loaded) -> Iterator[Loaded]:
     apply_table(ALONE, workload.NAMESPACE, "")
     kubectl("wait", "--for=condition=Ready", f"ct/{ALONE}", "-n", workload.NAMESPACE, "--timeout=60s")
     for _ in range(2):
-        workload.load(ALONE, loaded.folder, source="orders", select=SELECT, mode="append")
+        workload.load(ALONE, loaded.folder, source="orders", select=SELECT, mode="append", executors=1)
     yield loaded
     kubectl("delete", "ct", ALONE, "-n", workload.NAMESPACE)
 
@@ -73,7 +73,7 @@ class Found:
 def found(lake: Loaded) -> Found:
     """Both run at the same time where Pod Security *restricted* is enforced; the load has its input from a hostPath."""
     loading = {"source": "orders", "select": SELECT, "namespace": LAKE}
-    loaded = workload.load(ELSEWHERE, lake.folder, **loading, options=("--direct",))
+    loaded = workload.load(ELSEWHERE, lake.folder, **loading, options=("--direct",), executors=1)
     assert loaded["rows"] == lake.oracle.row_count("orders")
     kubectl("label", "namespace", LAKE, RESTRICTED)
     with ThreadPoolExecutor(2) as pool:

@@ -34,7 +34,7 @@ def returned(loaded: Loaded) -> Iterator[Loaded]:
     """The table, loaded once, in a group that was made from it."""
     apply_table(OWN_GROUP)
     kubectl("wait", "--for=condition=Ready", f"ct/{TABLE}", "-n", workload.NAMESPACE, "--timeout=60s")
-    workload.load(TABLE, loaded.folder, source="orders", select=SELECT)
+    workload.load(TABLE, loaded.folder, source="orders", select=SELECT, executors=1)
     yield loaded
     kubectl("delete", "ct", TABLE, "-n", workload.NAMESPACE, "--ignore-not-found")
 
@@ -59,7 +59,7 @@ def test_loads_add_up_and_compact_merges(returned: Loaded) -> None:
     """Twice the rows in twice the files; one file for each bucket afterwards."""
     rows = returned.oracle.row_count("orders")
     first = status()["snapshot"]
-    workload.load(TABLE, returned.folder, source="orders", select=SELECT, mode="append")
+    workload.load(TABLE, returned.folder, source="orders", select=SELECT, mode="append", executors=1)
     appended = status()["snapshot"]
     assert (appended["files"], appended["rows"]) == (2 * first["files"], 2 * rows)
     command("compact", TABLE, "-n", workload.NAMESPACE)
