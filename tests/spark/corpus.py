@@ -82,7 +82,7 @@ JOINS = (
     Case("hint-repartition", "SELECT o_name, l_code FROM orders JOIN "
          "(SELECT /*+ REPARTITION(5, l_key) */ * FROM lines) ON o_key = l_key", (MOVED,)),
     Case("union", "SELECT o_name, k FROM orders JOIN (SELECT l_key AS k FROM lines UNION ALL SELECT o_key FROM orders) "
-         "ON o_key = k", None),
+         "ON o_key = k", (True,)),
     Case("limits", "SELECT x.o_key FROM (SELECT o_key FROM orders ORDER BY o_key DESC, o_code LIMIT 20) x "
          "JOIN (SELECT l_key FROM lines ORDER BY l_key DESC, l_quantity LIMIT 30) ON o_key = l_key", (MOVED,)),
     Case("composite", "SELECT av, bv FROM pairs JOIN marks ON a1 = b1 AND a2 = b2", (True,)),

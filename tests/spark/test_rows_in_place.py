@@ -91,7 +91,29 @@ FULL: dict[str, Query] = {
         "ON a.k <=> b.k AND a.v = b.v) GROUP BY k",
 }  # fmt: skip
 """Spark takes the rows of a full outer join for scattered."""
-IN_PLACE |= NULL_SAFE | FULL
+UNION: dict[str, Query] = {
+    "UNION ALL of filtered rows": "SELECT k, count(*), sum(v) FROM (SELECT k, v FROM {one} WHERE v > 1 "
+        "UNION ALL SELECT k, w FROM {two}) GROUP BY k",
+    "UNION ALL of three": "SELECT k, count(*) FROM (SELECT k FROM {one} UNION ALL SELECT k AS j FROM {two} WHERE w = 2 "
+        "UNION ALL SELECT k FROM {one}) GROUP BY k",
+    "UNION ALL, joined": "SELECT x.k, n, b.w FROM (SELECT k, v + 1 AS n FROM {one} UNION ALL SELECT k, w FROM {two}) x "
+        "JOIN {two} b ON x.k = b.k",
+    "UNION ALL of joins": "SELECT k, max(n) FROM (SELECT a.k, a.v AS n FROM {one} a JOIN {two} b ON a.k = b.k "
+        "UNION ALL SELECT k, max(w) FROM {one} GROUP BY k) GROUP BY k",
+    "UNION ALL with FULL": "SELECT k, count(*) FROM (SELECT k FROM {one} a FULL JOIN {two} b USING (k) "
+        "UNION ALL SELECT k FROM {two} WHERE v = 1) GROUP BY k",
+    "UNION ALL, the key twice": "SELECT j, count(*) FROM (SELECT k, k AS j FROM {one} "
+        "UNION ALL SELECT k + 1, k FROM {two}) GROUP BY j",
+    "UNION ALL, a column twice": "SELECT k, count(*) FROM (SELECT k, v, v FROM {one} "
+        "UNION ALL SELECT k, v, w FROM {two}) AS x (k, v, w) GROUP BY k",
+    "UNION ALL, a window": "SELECT k, v, sum(n) OVER (PARTITION BY k) FROM (SELECT k, v, w AS n FROM {one} "
+        "UNION ALL SELECT k, v, 2 FROM {two})",
+    "UNION": "SELECT k, v FROM {one} UNION SELECT k, w FROM {two} WHERE v > 0",
+    "INTERSECT ALL": "SELECT k, v FROM {one} INTERSECT ALL SELECT k, w FROM {two}",
+    "EXCEPT ALL": "SELECT k, v FROM {one} EXCEPT ALL SELECT k, w FROM {two} WHERE k > 3",
+}  # fmt: skip
+"""Spark puts the inputs' buckets next to each other, and shuffles: a filter is enough for its union to do so."""
+IN_PLACE |= NULL_SAFE | FULL | UNION
 
 SORTED = ("UNPIVOT, joined", *NULL_SAFE, *FULL.keys() - {"FULL, grouped"})
 """Of these, those that sort the rows of a bucket again, for a merge join."""
@@ -124,6 +146,14 @@ SHUFFLED: dict[str, Query] = {
     "FULL, a computed side": "SELECT k, c.w FROM {one} a FULL JOIN (SELECT k + 1 AS k FROM {two}) b USING (k) "
         "JOIN {one} c USING (k)",
     "INTERSECT with computed rows": "SELECT k, v FROM {one} INTERSECT SELECT id, id % 7 FROM range(30)",
+    "UNION ALL by other columns": "SELECT k, count(*) FROM (SELECT k, v FROM {one} "
+        "UNION ALL SELECT w, k FROM {two}) GROUP BY k",
+    "UNION ALL, the key twice in one": "SELECT k, count(*) FROM (SELECT k, k FROM {one} "
+        "UNION ALL SELECT v, k FROM {two}) AS x (k, j) GROUP BY k",
+    "UNION ALL with computed rows": "SELECT k, count(*) FROM (SELECT k FROM {one} "
+        "UNION ALL SELECT id FROM range(9)) GROUP BY k",
+    "UNION ALL of another type": "SELECT k, count(*) FROM (SELECT k FROM {one} "
+        "UNION ALL SELECT CAST(k AS STRING) FROM {two}) GROUP BY k",
     "a key by Python": lambda one, two: one.withColumn("j", PLUS_ONE("v")).drop("k")
         .join(two, col("j") == two.k),
 }  # fmt: skip
@@ -139,13 +169,13 @@ def test_rows_whose_key_is_another_are_shuffled(pair: SparkSession, name: str) -
     assert "Exchange" in plan_of(frame)
 
 
-def test_rows_without_a_key_are_in_one_range(pair: SparkSession) -> None:
+@pytest.mark.parametrize("name", ["FULL, IS NOT DISTINCT FROM", "UNION ALL, joined", "UNION"])
+def test_rows_without_a_key_are_in_one_range(pair: SparkSession, name: str) -> None:
     """A large bucket is cut in ranges of the key, of all tables at the same keys: NULLs of both tables meet."""
-    query = NULL_SAFE["FULL, IS NOT DISTINCT FROM"]
     pair.conf.set("spark.colocation.minPartitionNum", "24")
     pair.conf.set("spark.colocation.minPartitionBytes", "1")
-    frame = run(pair, query, (f"{IN}.one", f"{IN}.two"))
-    assert rows(frame) == rows(run(pair, query, ("plain_one", "plain_two")))
+    frame = run(pair, IN_PLACE[name], (f"{IN}.one", f"{IN}.two"))
+    assert rows(frame) == rows(run(pair, IN_PLACE[name], ("plain_one", "plain_two")))
     assert ", 6 buckets in " in plan_of(frame)
 
 
@@ -156,6 +186,27 @@ def test_one_side_of_a_null_safe_join_is_shuffled_to_the_other(pair: SparkSessio
     assert rows(frame) == rows(pair.sql(query.format(one="plain_one", two="plain_two")))
     assert plan_of(frame).count("Exchange hashpartitioning") == 1
     assert explain_json(frame)["joins"][0]["keys"] == ["a.k <=> b.j"]
+
+
+WRITTEN = {
+    "filtered rows": "SELECT k, v FROM {one} WHERE v > 2 UNION ALL SELECT k, w FROM {two}",
+    "joins and groups": "SELECT a.k, b.v FROM {one} a JOIN {two} b ON a.k = b.k "
+        "UNION ALL SELECT k, max(w) FROM {one} GROUP BY k",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_rows_of_a_union_are_written_where_they_are(pair: SparkSession, name: str) -> None:
+    """The writer refuses a row that is in another bucket; a join finds those that were written."""
+    pair.sql(f"CREATE OR REPLACE TABLE {IN}.written (k BIGINT, v BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS "
+             "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
+    insert = f"INSERT INTO {IN}.written {WRITTEN[name].format(one=f'{IN}.one', two=f'{IN}.two')}"
+    assert "Exchange" not in pair.sql(f"EXPLAIN {insert}").collect()[0][0]
+    pair.sql(insert)
+    query = "SELECT w.v, b.w FROM {rows} w JOIN {two} b USING (k)"
+    found = pair.sql(query.format(rows=f"{IN}.written", two=f"{IN}.two"))
+    wanted = f"({WRITTEN[name].format(one='plain_one', two='plain_two')})"
+    assert rows(found) == rows(pair.sql(query.format(rows=wanted, two="plain_two")))
 
 
 OUTER = "FROM {one} a LEFT JOIN {two} b ON a.k = b.k"

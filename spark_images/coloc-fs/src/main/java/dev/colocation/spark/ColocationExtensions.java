@@ -28,6 +28,7 @@ import dev.colocation.spark.plan.SettledPlan;
 import dev.colocation.spark.plan.SkipAhead;
 import dev.colocation.spark.plan.SplitBuckets;
 import dev.colocation.spark.plan.TrustSortedFiles;
+import dev.colocation.spark.plan.UnionsInPlace;
 import dev.colocation.spark.plan.UnknownSpark;
 import dev.colocation.spark.write.DistributeRows;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -78,6 +79,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new CommonBuckets.Scans()));
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new RowsInPlace(session)));
     UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new JoinsInPlace(session)));
+    UnknownSpark.orNothing(() -> extensions.injectPlannerStrategy(session -> new UnionsInPlace(session)));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new LocateExecutors(session.sparkContext()))));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new SettledPlan())));
     UnknownSpark.orNothing(() -> extensions.injectQueryStagePrepRule(session -> new InPlaceWrites()));

@@ -243,7 +243,7 @@ final class Obstacles {
       return "coalesce merges partitions";
     }
     if (node.name().equals("Union")) {
-      return "a union puts buckets of several inputs side by side";
+      return "the inputs of a union are not all in buckets of its keys";
     }
     if (node.join().map(Join::type).filter("FullOuter"::equals).isPresent()) {
       return "a full outer join's rows have the key of either side";

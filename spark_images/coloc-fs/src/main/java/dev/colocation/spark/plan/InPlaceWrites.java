@@ -1,10 +1,12 @@
 package dev.colocation.spark.plan;
 
 import dev.colocation.spark.fs.ColocPath;
+import dev.colocation.spark.plan.UnionsInPlace.UnionInPlaceExec;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -160,6 +162,9 @@ public final class InPlaceWrites extends Rule<SparkPlan> {
     }
     if (plan instanceof FilterExec || plan instanceof ProjectExec) {
       return withChild(plan, 0);
+    }
+    if (plan instanceof UnionInPlaceExec) {
+      return IntStream.range(0, plan.children().size()).boxed().reduce(plan, InPlaceWrites::withChild, (first, all) -> all);
     }
     return plan instanceof BroadcastHashJoinExec join ? withChild(plan, join.left() == join.streamedPlan() ? 0 : 1) : plan;
   }

@@ -1,19 +1,12 @@
 package dev.colocation.spark.plan;
 
-import dev.colocation.spark.plan.RowMerge.RowStream;
-import dev.colocation.spark.plan.RowMerge.SortPrefix;
 import java.util.ArrayList;
-import java.util.Comparator;
-import java.util.Iterator;
 import java.util.List;
-import java.util.NoSuchElementException;
 import java.util.Optional;
 import org.apache.spark.api.java.JavaRDD;
-import org.apache.spark.api.java.function.FlatMapFunction2;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.RowOrdering;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -81,57 +74,7 @@ public final class MergedRowsExec extends SparkPlan {
     JavaRDD<InternalRow> first = branches.apply(0).execute().toJavaRDD();
     JavaRDD<InternalRow> second = branches.apply(1).execute().toJavaRDD();
     return first.getNumPartitions() == second.getNumPartitions()
-        ? first.zipPartitions(second, new InOrder(order, branches.apply(0).output())).rdd() : first.union(second).rdd();
-  }
-
-  private static final class InOrder implements FlatMapFunction2<Iterator<InternalRow>, Iterator<InternalRow>, InternalRow> {
-    private static final long serialVersionUID = 1L;
-
-    private final Seq<SortOrder> order;
-    private final Seq<Attribute> columns;
-
-    InOrder(Seq<SortOrder> order, Seq<Attribute> columns) {
-      this.order = order;
-      this.columns = columns;
-    }
-
-    @Override
-    public Iterator<InternalRow> call(Iterator<InternalRow> first, Iterator<InternalRow> second) {
-      SortPrefix prefixes = SortPrefix.of(order, columns);
-      Comparator<InternalRow> compared = RowOrdering.create(order, columns);
-      return new Rows(new RowMerge(List.of(
-          new RowStream(CollectionConverters.asScala(first), prefixes),
-          new RowStream(CollectionConverters.asScala(second), prefixes)), compared, prefixes));
-    }
-  }
-
-  /** A row is valid until the next one. */
-  private static final class Rows implements Iterator<InternalRow> {
-    private final RowMerge merge;
-    private boolean advanced;
-    private boolean ended;
-
-    Rows(RowMerge merge) {
-      this.merge = merge;
-    }
-
-    @Override
-    public boolean hasNext() {
-      if (!advanced && !ended) {
-        advanced = merge.advance();
-        ended = !advanced;
-      }
-      return advanced;
-    }
-
-    @Override
-    public InternalRow next() {
-      if (!hasNext()) {
-        throw new NoSuchElementException("all rows were read");
-      }
-      advanced = false;
-      return merge.row();
-    }
+        ? first.zipPartitions(second, new MergeInOrder(order, branches.apply(0).output())).rdd() : first.union(second).rdd();
   }
 
   @Override

@@ -5,7 +5,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -14,9 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.BaseEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.BaseEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
-import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
 import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlanner;
@@ -101,10 +98,8 @@ public final class RowsInPlace extends SparkStrategy {
     @Override
     public Partitioning outputPartitioning() {
       SparkPlan below = plain().children().head();
-      List<Partitioning> found = names().stream()
-          .flatMap(names -> hashes(below.outputPartitioning()).flatMap(hash -> renamed(hash, names))).distinct().toList();
-      return found.isEmpty() ? plain().outputPartitioning()
-          : found.size() == 1 ? found.get(0) : new PartitioningCollection(sequence(found));
+      return any(names().stream().flatMap(names -> hashes(below.outputPartitioning()).flatMap(hash -> renamed(hash, names)))
+          .distinct().toList(), plain().outputPartitioning());
     }
 
     private List<Map<ExprId, Attribute>> names() {
@@ -114,22 +109,6 @@ public final class RowsInPlace extends SparkStrategy {
       Map<ExprId, Attribute> same = new HashMap<>();
       CollectionConverters.asJava(plain().output()).forEach(column -> same.put(column.exprId(), column));
       return List.of(same);
-    }
-
-    /** Distributions by columns that are all kept, under their new names. */
-    private static Stream<Partitioning> renamed(HashPartitioning hash, Map<ExprId, Attribute> names) {
-      List<Expression> keys = CollectionConverters.asJava(hash.expressions());
-      return keys.stream().allMatch(key -> isKept(key, names)) ? Stream.of(new HashPartitioning(
-          sequence(keys.stream().map(key -> renamed(key, names)).toList()), hash.numPartitions())) : Stream.empty();
-    }
-
-    private static boolean isKept(Expression key, Map<ExprId, Attribute> names) {
-      return CollectionConverters.asJava(key.references().toSeq()).stream()
-          .allMatch(column -> names.containsKey(column.exprId()));
-    }
-
-    private static Expression renamed(Expression key, Map<ExprId, Attribute> names) {
-      return key.transform(Replacing.each(Attribute.class, column -> names.get(column.exprId())));
     }
   }
 }

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.function.BiFunction;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -86,7 +87,17 @@ final class SortedInput {
       return sortedBySide(join, !join.joinType().equals(RightOuter$.MODULE$), columns, finder)
           .filter(SortedInput::hasRequiredOrder);
     }
-    return Optional.empty();
+    return plan instanceof AlignedUnionExec union ? merged(union, columns, finder) : Optional.empty();
+  }
+
+  /** All inputs in this order, and so their merged rows. */
+  private static Optional<SparkPlan> merged(AlignedUnionExec union, List<AttributeReference> columns, Finder finder) {
+    List<SparkPlan> inputs = CollectionConverters.asJava(union.children());
+    List<SparkPlan> sorted = inputs.stream().flatMap(input -> {
+      List<AttributeReference> below = columns.stream().flatMap(column -> AlignedUnionExec.below(union, input, column).stream()).toList();
+      return below.size() == columns.size() ? sorted(input, below, finder).stream() : Stream.empty();
+    }).toList();
+    return sorted.size() == inputs.size() ? union.merged(sorted, columns.size()) : Optional.empty();
   }
 
   /** What a row is must not depend on what was read before it, as input_file_name() does. */

@@ -140,7 +140,7 @@ public final class SplitBuckets extends Rule<SparkPlan> {
         || plan instanceof SortMergeJoinExec join && !join.isSkewJoin() || plan instanceof ShuffledHashJoinExec
         || plan instanceof BroadcastHashJoinExec || plan instanceof BaseAggregateExec || plan instanceof WindowExec
         || plan instanceof WindowGroupLimitExec || plan instanceof GroupExec || plan instanceof EvalPythonExec
-        || plan instanceof EvalPythonUDTFExec;
+        || plan instanceof EvalPythonUDTFExec || plan instanceof AlignedUnionExec;
   }
 
   /** Whether the scan reads buckets of a table of ours, from files that are sorted by its first bucket column. */

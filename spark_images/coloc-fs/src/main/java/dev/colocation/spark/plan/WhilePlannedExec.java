@@ -1,10 +1,13 @@
 package dev.colocation.spark.plan;
 
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
@@ -29,10 +32,16 @@ abstract class WhilePlannedExec extends SparkPlan implements StandsFor {
     this.known = known;
   }
 
-  /** The plan as Spark itself would have it. */
+  /** The plan as it will be executed: first what depends on other operators here, then these as Spark itself would have them. */
   static SparkPlan settled(SparkPlan plan) {
-    return UnknownSpark.orAsPlanned(plan, planned -> planned.transformUp(
-        Replacing.each(WhilePlannedExec.class, WhilePlannedExec::plain)));
+    return UnknownSpark.orAsPlanned(plan, planned -> planned
+        .transformUp(Replacing.each(WhilePlannedExec.class, WhilePlannedExec::decided))
+        .transformUp(Replacing.each(WhilePlannedExec.class, WhilePlannedExec::plain)));
+  }
+
+  /** What is executed in the operator's place, where that depends on what is known now of the rows below. */
+  SparkPlan decided() {
+    return this;
   }
 
   /** The distributions by a hash that are known, each alone. */
@@ -40,6 +49,29 @@ abstract class WhilePlannedExec extends SparkPlan implements StandsFor {
     return given instanceof PartitioningCollection several
         ? CollectionConverters.asJava(several.partitionings()).stream().flatMap(WhilePlannedExec::hashes)
         : given instanceof HashPartitioning hash ? Stream.of(hash) : Stream.empty();
+  }
+
+  /** A distribution under the new names of its columns; empty if one of these has none. */
+  static Stream<HashPartitioning> renamed(HashPartitioning hash, Map<ExprId, Attribute> names) {
+    List<Expression> keys = CollectionConverters.asJava(hash.expressions());
+    return keys.stream().allMatch(key -> isKept(key, names)) ? Stream.of(new HashPartitioning(
+        CollectionConverters.asScala(keys.stream().map(key -> renamed(key, names)).toList()).toSeq(), hash.numPartitions()))
+        : Stream.empty();
+  }
+
+  private static boolean isKept(Expression key, Map<ExprId, Attribute> names) {
+    return CollectionConverters.asJava(key.references().toSeq()).stream()
+        .allMatch(column -> names.containsKey(column.exprId()));
+  }
+
+  private static Expression renamed(Expression key, Map<ExprId, Attribute> names) {
+    return key.transform(Replacing.each(Attribute.class, column -> names.get(column.exprId())));
+  }
+
+  /** What is known when any of these distributions holds; else what Spark itself knows. */
+  static Partitioning any(List<HashPartitioning> found, Partitioning otherwise) {
+    return found.isEmpty() ? otherwise
+        : found.size() == 1 ? found.get(0) : new PartitioningCollection(CollectionConverters.asScala(List.<Partitioning>copyOf(found)).toSeq());
   }
 
   /** The same for another operator. */
@@ -62,7 +94,7 @@ abstract class WhilePlannedExec extends SparkPlan implements StandsFor {
   }
 
   @Override
-  public final boolean supportsColumnar() {
+  public boolean supportsColumnar() {
     return known.supportsColumnar();
   }
 
@@ -72,7 +104,7 @@ abstract class WhilePlannedExec extends SparkPlan implements StandsFor {
   }
 
   @Override
-  public final RDD<InternalRow> doExecute() {
+  public RDD<InternalRow> doExecute() {
     return known.execute();
   }
 

@@ -189,7 +189,7 @@ final class VerdictsTest {
                 LINES), 1,
             "The src data has been redistributed: the query asks for it (REPARTITION_BY_COL)"),
         arguments("a union", onKey(shuffled(node("Union", ORDERS, ORDERS)), LINES), 1,
-            "The src data has been redistributed: a union puts buckets of several inputs side by side"));
+            "The src data has been redistributed: the inputs of a union are not all in buckets of its keys"));
   }
 
   /** Everything else has a reason, in Doris's words. */
