@@ -348,6 +348,16 @@ class Story:
         self._both(f"RESET {setting.split(' ')[0]}", ())
 
     def _source(self, table: Table) -> tuple[str, str]:
+        """The table or one of its versions; now and then the rows of two of these."""
+        spark, duckdb = self._version(table)
+        if self._random.random() > 0.2:
+            return spark, duckdb
+        more_of_spark, more_of_duckdb = self._version(table)
+        some = f"WHERE {self._condition(self._random.choice(table.all))}"
+        return (f"(SELECT * FROM {spark} {some} UNION ALL SELECT * FROM {more_of_spark})",
+                f"(SELECT * FROM {duckdb} {some} UNION ALL SELECT * FROM {more_of_duckdb})")  # fmt: skip
+
+    def _version(self, table: Table) -> tuple[str, str]:
         if not table.snapshots or table.has_other_columns or self._random.random() > 0.2:
             return table.name, table.name
         version = self._random.choice(table.snapshots[-KEPT_SNAPSHOTS:])
