@@ -5,12 +5,13 @@ import threading
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.driver_output import WriteProgress, find_progress
-from colocation.spark.jobs.load import load_rows, parse, read, text_columns
+from colocation.spark.jobs.load import column_types, load_rows, parse, read
 from colocation.spark.jobs.program import printing_progress
 from tests.spark.catalog_server import load, serve, show
 from tests.spark.conftest import add_table
@@ -94,15 +95,47 @@ def test_texts_are_loaded_as_the_files_have_them(spark: SparkSession, catalog: F
     """Of the postal code 01234 Spark makes a number, in CSV and in the name of a folder."""
     add_table(catalog, "towns", spark.sql("SELECT 0 AS id, '00000' AS Code, 0.5D AS share"), ["id"])
     show(spark, catalog)
-    texts = text_columns(spark, "shop.towns")
+    types = column_types(spark, "shop.towns")
     (tmp_path / "towns.csv").write_text("id,code,share\n1,01234,0.50\n2,1e3,1\n")
     spark.sql("SELECT 3 AS id, 0.25D AS share").write.parquet(str(tmp_path / "folders" / "code=007"))
     spark.sql("SELECT 4 AS id, 0.25D AS share, 7 AS code").write.parquet(str(tmp_path / "numbers"))
     for path, format_name in (("towns.csv", "csv"), ("folders", "parquet"), ("numbers", "parquet")):
-        load(read(spark, str(tmp_path / path), format_name, {}, texts), "towns", catalog=catalog)
+        load(read(spark, str(tmp_path / path), format_name, {}, types), "towns", catalog=catalog)
     show(spark, catalog)
     rows = {(row.id, row.Code, row.share) for row in spark.table("shop.towns").collect()}
     assert rows == {(0, "00000", 0.5), (1, "01234", 0.5), (2, "1e3", 1), (3, "007", 0.25), (4, "7", 0.25)}
+
+
+@pytest.mark.parametrize(
+    ("format_name", "lines", "rows"),
+    [
+        pytest.param("csv", "id,share,day\n", [], id="a header only"),
+        pytest.param("csv", "id,share,day\n1,,\n2,,2026-11-30\n", [(1, None, None), (2, None, date(2026, 11, 30))],
+                     id="CSV"),
+        pytest.param("json", '{"id": 1, "share": null, "day": null}', [(1, None, None)], id="JSON"),
+    ],
+)  # fmt: skip
+def test_columns_without_a_value_are_loaded(
+    format_name: str, lines: str, rows: list[tuple[Any, ...]], spark: SparkSession, catalog: FakeCatalog, tmp_path: Path
+) -> None:
+    """Spark takes them for text, which it refuses to write as numbers."""
+    add_table(catalog, "shares", spark.sql("SELECT 0L AS id, 0.5D AS share, DATE'2026-01-01' AS day"), ["id"])
+    show(spark, catalog)
+    (tmp_path / "in").write_text(lines)
+    given = read(spark, str(tmp_path / "in"), format_name, {}, column_types(spark, "shop.shares"))
+    load(given, "shares", catalog=catalog, mode="overwrite")
+    show(spark, catalog)
+    assert sorted(map(tuple, spark.table("shop.shares").collect())) == rows
+
+
+def test_texts_are_no_numbers(spark: SparkSession, catalog: FakeCatalog, tmp_path: Path) -> None:
+    """A column with a value that is none of its type is refused, and not read as NULL."""
+    add_table(catalog, "counts", spark.sql("SELECT 0L AS id, 1 AS n"), ["id"])
+    show(spark, catalog)
+    (tmp_path / "in").write_text("id,n\n1,\n2,many\n")
+    given = read(spark, str(tmp_path / "in"), "csv", {}, column_types(spark, "shop.counts"))
+    with pytest.raises(Exception, match=r"CANNOT_SAFELY_CAST"):
+        load(given, "counts", catalog=catalog)
 
 
 def test_a_csv_file_with_columns_in_another_order_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -169,6 +202,20 @@ def test_columns_that_the_input_lacks_are_refused(spark: SparkSession, catalog: 
     words = ["orders", "--namespace", "shop", "--from", str(tmp_path / "old")]
     select = "*, NULL AS note, NULL AS `a b`"
     with pytest.raises(ValueError, match=rf"no column note, a b; it has K\. .* --select '{re.escape(select)}'$"):
+        loaded(spark, catalog, words)
+    assert loaded(spark, catalog, [*words, "--select", *select.split(", ")]) == (4, 1, 2)
+
+
+def test_columns_that_have_another_name_in_the_input(
+    spark: SparkSession, catalog: FakeCatalog, tmp_path: Path
+) -> None:
+    """What the message proposes works, although the input has a column too many."""
+    add_table(catalog, "orders", spark.range(3).selectExpr("id AS k", "'x' AS note"), ["k"])
+    spark.range(4).selectExpr("id AS `order id`", "'y' AS note").write.parquet(str(tmp_path / "renamed"))
+    words = ["orders", "--namespace", "shop", "--from", str(tmp_path / "renamed")]
+    select = "note, `order id` AS k"
+    refused = rf"no column k; .* under other names by --select '{re.escape(select)}', for NULL by"
+    with pytest.raises(ValueError, match=refused):
         loaded(spark, catalog, words)
     assert loaded(spark, catalog, [*words, "--select", *select.split(", ")]) == (4, 1, 2)
 

@@ -7,6 +7,7 @@ import pytest
 from colocation.model.driver_output import token_digest
 from colocation.spark.jobs import compact, drop_partitions, load, rebucket, roll_back, sql
 from colocation.spark.jobs.program import print_result
+from colocation.spark.write.loading import MissingColumns
 from colocation.submit.programs import (
     CompactRequest,
     DropPartitionsRequest,
@@ -56,7 +57,16 @@ def test_folders_of_partitions_in_a_path(path: str, parent: str, columns: set[st
 def test_what_to_do_when_columns_are_missing(given: list[str], file_format: str, said: str) -> None:
     """NULLs for all columns are no answer to a wrong separator, or to a file without any."""
     options = load.parse(["orders", "--from", "/in", "--format", file_format])
-    assert load.remedy(["k", "v"], given, options).startswith(said)
+    assert load.remedy(MissingColumns(["k", "v"], given, "orders"), given, options).startswith(said)
+
+
+def test_a_column_that_has_another_name_in_the_input() -> None:
+    """NULL is no answer for a key; with `*`, the column of the other name would be one too many."""
+    missing = MissingColumns(["k"], ["v", "order id"], "orders", others=["order id"])
+    assert load.remedy(missing, ["v", "order id"], load.parse(["orders", "--from", "/in"])) == (
+        "the input has no column k; it has v, order id, of which the table has no order id. Give all columns of the "
+        "table, under other names by --select 'v, `order id` AS k', for NULL by --select 'v, NULL AS k'"
+    )
 
 
 def test_load_of_a_source_without_a_path() -> None:

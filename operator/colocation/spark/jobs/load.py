@@ -9,13 +9,14 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from colocation.model.changes import unescape
 from colocation.spark import configure, load
-from colocation.spark.configuration import CATALOG, SessionSettings, qualified
+from colocation.spark.configuration import CATALOG, SessionSettings, qualified, quote
 from colocation.spark.jobs.program import job_parser, print_result, printing_progress, stop
-from colocation.spark.write.loading import MODES, LoadResult, MissingColumns, null_of
+from colocation.spark.write.loading import MODES, LoadResult, MissingColumns
 
 TEXT_TYPES = ("string", "varchar", "char")
 CSV_OPTIONS = {"header": "true", "inferSchema": "true", "enforceSchema": "false"}
@@ -26,6 +27,8 @@ MERGED_SCHEMA = {"mergeSchema": "true"}
 """Columns are those of all files: Spark would take the ones of a single file, and drop what only others have."""
 DEFAULT_OPTIONS = {"csv": CSV_OPTIONS, "parquet": MERGED_SCHEMA, "orc": MERGED_SCHEMA}
 """By format; a given option of the same name wins, whatever its case."""
+GUESSED_FORMATS = frozenset({"csv", "json"})
+"""Whose types Spark takes from values."""
 FILE_FORMATS = frozenset({"parquet", "orc", "avro"})
 MARKS_OF_TABLES = {
     "_delta_log": "delta",
@@ -77,11 +80,12 @@ def read(
     path: str | None,
     format_name: str,
     options: Mapping[str, str],
-    texts: Collection[str] = (),
+    types: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The rows, read with ``DEFAULT_OPTIONS`` unless ``options`` say otherwise.
 
-    ``texts``: columns that are text in the table, in lower case: see ``kept_as_text``.
+    ``types``: of the table's columns (``column_types``). Texts stay texts (``kept_as_text``), and columns without any
+    value get the table's types (``typed_if_empty``).
     """
     given = {key.lower() for key in options}
     defaults = DEFAULT_OPTIONS.get(format_name.lower(), {})
@@ -95,8 +99,11 @@ def read(
     refuse_unreachable_store(spark, path)
     if format_name.lower() in FILE_FORMATS:
         refuse_table_folder(spark, path, format_name)
-    rows = reader.load(path)
-    return kept_as_text(rows, texts, format_name.lower() == "csv", lambda schema: reader.schema(schema).load(path))
+    types = types or {}
+    texts = {name for name, kind in types.items() if kind.startswith(TEXT_TYPES)}
+    is_csv = format_name.lower() == "csv"
+    rows = kept_as_text(reader.load(path), texts, is_csv, lambda schema: reader.schema(schema).load(path))
+    return typed_if_empty(rows, types) if format_name.lower() in GUESSED_FORMATS else rows
 
 
 def refuse_unknown_catalog(spark: SparkSession, table: str) -> None:
@@ -163,14 +170,13 @@ def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> Non
             )
 
 
-def text_columns(spark: SparkSession, table: str) -> frozenset[str]:
-    """The columns of a table that hold text, in lower case. ``table``: its name in SQL.
+def column_types(spark: SparkSession, table: str) -> dict[str, str]:
+    """The types of a table's columns by their names, both in lower case. ``table``: its name in SQL.
 
     Raises:
         AnalysisException: there is no such table.
     """
-    columns = spark.catalog.listColumns(table)
-    return frozenset(column.name.lower() for column in columns if column.dataType.lower().startswith(TEXT_TYPES))
+    return {column.name.lower(): column.dataType.lower() for column in spark.catalog.listColumns(table)}
 
 
 def kept_as_text(
@@ -197,6 +203,23 @@ def kept_as_text(
     ))  # fmt: skip
 
 
+def typed_if_empty(rows: DataFrame, types: Mapping[str, str]) -> DataFrame:
+    """The rows with columns that have no value anywhere, as in a file with a header only, in the table's types.
+
+    Spark takes such a column for text, which is no number; columns of text that has a value stay what they are.
+    """
+    others = [
+        field.name for field in rows.schema.fields
+        if isinstance(field.dataType, StringType) and not types.get(field.name.lower(), "string").startswith(TEXT_TYPES)
+    ]  # fmt: skip
+    if not others:
+        return rows
+    counts = rows.select([F.count(quote(name)) for name in others]).first()
+    assert counts is not None, "counts of no rows are a row"
+    empty = [name for name, count in zip(others, counts, strict=True) if not count]
+    return rows.withColumns({name: F.lit(None).cast(types[name.lower()]) for name in empty}) if empty else rows
+
+
 def folder_columns(files: Sequence[str]) -> frozenset[str]:
     """The partition columns that the folders of files name, in lower case: those of the first one."""
     folders = files[0].split("/")[:-1] if files else ()
@@ -214,26 +237,28 @@ def load_rows(rows: DataFrame, options: argparse.Namespace) -> LoadResult:
     try:
         return load(rows, options.table, namespace=options.namespace, mode=options.mode, idempotency_key=key)
     except MissingColumns as missing:
-        raise ValueError(f"table {options.table}: {remedy(missing.columns, rows.columns, options)}") from None
+        raise ValueError(f"table {options.table}: {remedy(missing, rows.columns, options)}") from None
 
 
-def remedy(missing: Sequence[str], given: Sequence[str], options: argparse.Namespace) -> str:
+def remedy(missing: MissingColumns, given: Sequence[str], options: argparse.Namespace) -> str:
     """What is missing, and what to add to the command line."""
     if not given:
         return "the input has no columns, and so no rows: name files that have some"
     if options.format.lower() == "csv" and len(given) == 1 and (separator := separator_in(given[0])):
         return f"the input has one column, {given[0]}: add --option 'sep={separator}'"
     parent, named = base_path(options.path or "")
-    lost = [column for column in missing if column.lower() in named]
+    lost = [column for column in missing.columns if column.lower() in named]
     if lost and "basepath" not in {key.lower() for key in options.option}:
         return (
             f"the input has no column {', '.join(lost)}: {options.path} is the folder of one partition, and Spark "
             f"takes partition columns from folders below the path only; add --option basePath={parent}"
         )
-    nulls = ", ".join(["*", *map(null_of, missing)])
+    others = f", of which the table has no {', '.join(missing.others)}" if missing.others else ""
+    names = ", ".join(missing.under_other_names)
+    renamed = f"under other names by --select '{names}', " if names else ""
     return (
-        f"the input has no column {', '.join(missing)}; it has {', '.join(given)}. Give all columns of the table, for "
-        f"NULL by --select '{nulls}'"
+        f"the input has no column {', '.join(missing.columns)}; it has {', '.join(given)}{others}. Give all columns of "
+        f"the table, {renamed}for NULL by --select '{', '.join(missing.with_nulls)}'"
     )
 
 
@@ -259,8 +284,8 @@ def main(arguments: Sequence[str]) -> None:
     spark = configure(SparkSession.builder).getOrCreate()
     started = time.monotonic()
     table = qualified(CATALOG, SessionSettings.of(spark).namespace_or(options.namespace), options.table)
-    texts = text_columns(spark, table)
-    rows = read(spark, options.path, options.format, options.option, texts).selectExpr(*options.select)
+    types = column_types(spark, table)
+    rows = read(spark, options.path, options.format, options.option, types).selectExpr(*options.select)
     with printing_progress(spark):
         result = load_rows(rows, options)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})

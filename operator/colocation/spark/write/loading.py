@@ -22,14 +22,24 @@ class MissingColumns(ValueError):
 
     Attributes:
         columns: the table's names of those, in its order.
+        others: columns of the rows that the table lacks.
+        with_nulls: expressions of SQL for all columns of the table, NULL in the place of the missing ones.
+        under_other_names: the same, ``others`` in their place; empty unless there are as many.
     """
 
-    def __init__(self, columns: Sequence[str], given: Sequence[str], table: str) -> None:
+    def __init__(self, columns: Sequence[str], given: Sequence[str], table: str, others: Sequence[str] = ()) -> None:
         self.columns = tuple(columns)
-        nulls = ", ".join(f'"{null_of(column)}"' for column in columns)
+        self.others = tuple(others)
+        kept = [name_of(column) for column in given if column not in others] if others else ["*"]
+        self.with_nulls = [*kept, *(f"NULL AS {name_of(column)}" for column in columns)]
+        self.under_other_names = (
+            [*kept, *(f"{name_of(other)} AS {name_of(column)}" for other, column in zip(others, columns, strict=True))]
+            if len(others) == len(columns) else []
+        )  # fmt: skip
+        nulls = ", ".join(f'"{one}"' for one in self.with_nulls)
         super().__init__(
             f"table {table}: the rows have the columns {', '.join(given)}, and not {', '.join(columns)}; "
-            f'give all of the table\'s, for NULL by df.selectExpr("*", {nulls})'
+            f"give all of the table's, for NULL by df.selectExpr({nulls})"
         )
 
 
@@ -48,7 +58,8 @@ def refused(df: "DataFrame", columns: Iterable[str], table: str) -> Iterator[Non
     """
     from pyspark.errors import AnalysisException
 
-    known = {name.lower() for name in df.columns}
+    columns = list(columns)
+    known, wanted = {name.lower() for name in df.columns}, {name.lower() for name in columns}
     missing = [name for name in columns if name.lower() not in known]
     if not missing:
         yield
@@ -59,7 +70,8 @@ def refused(df: "DataFrame", columns: Iterable[str], table: str) -> Iterator[Non
     except AnalysisException as error:
         if not (error.getCondition() or "").endswith(".CANNOT_FIND_DATA"):
             raise
-        raise MissingColumns(missing, df.columns, table) from None
+        others = [name for name in df.columns if name.lower() not in wanted]
+        raise MissingColumns(missing, df.columns, table, others) from None
 
 
 @contextmanager
@@ -75,9 +87,9 @@ def _without_defaults(spark: "SparkSession") -> Iterator[None]:
             spark.conf.set(NULLS, before)
 
 
-def null_of(column: str) -> str:
-    """An expression of Spark SQL: NULL under this name, which is quoted only if it has to be."""
-    return f"NULL AS {column if column.isascii() and column.isidentifier() else quote(column)}"
+def name_of(column: str) -> str:
+    """A column's name in Spark SQL, quoted only if it has to be."""
+    return column if column.isascii() and column.isidentifier() else quote(column)
 
 
 Mode = Literal["append", "overwrite", "overwrite-partitions"]
