@@ -209,6 +209,16 @@ def test_rows_of_a_union_are_written_where_they_are(pair: SparkSession, name: st
     assert rows(found) == rows(pair.sql(query.format(rows=wanted, two="plain_two")))
 
 
+def test_the_column_of_a_full_outer_join_is_no_obstacle(pair: SparkSession) -> None:
+    """What is broadcast would be joined in place, too: the reason names nothing else."""
+    query = "SELECT k, c.w FROM {one} a FULL JOIN {two} b USING (k) JOIN {one} c USING (k)"
+    pair.conf.set("spark.sql.autoBroadcastJoinThreshold", "10m")
+    frame = run(pair, query.replace("SELECT", "SELECT /*+ MERGE(a, b) */"), (f"{IN}.one", f"{IN}.two"))
+    reasons = [one["reason"] for one in explain_json(frame)["joins"] if not one["colocate"]]
+    assert [reason.partition(":")[0] for reason in reasons] == ["Broadcast is cheaper"]
+    assert "besides" not in reasons[0]
+
+
 OUTER = "FROM {one} a LEFT JOIN {two} b ON a.k = b.k"
 CHAINS = {
     "LEFT by the table before": f"SELECT a.v, b.w, c.w {OUTER} LEFT JOIN {{one}} c ON b.k = c.k",

@@ -27,12 +27,14 @@ import org.apache.spark.rdd.EmptyRDD;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
 import org.apache.spark.sql.catalyst.optimizer.BuildSide;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
+import org.apache.spark.sql.catalyst.plans.FullOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandResultExec;
@@ -245,7 +247,7 @@ final class PlanReader {
     Map<Long, OptionalLong> aliases = new HashMap<>();
     for (NamedExpression one : named) {
       if (one instanceof Alias alias) {
-        aliases.put(alias.exprId().id(), key(alias.child()).column());
+        aliases.put(alias.exprId().id(), column(node, alias.child()));
       }
     }
     if (node instanceof ExpandExec expand) {
@@ -256,6 +258,21 @@ final class PlanReader {
       }));
     }
     return aliases;
+  }
+
+  /** The column that an expression is. Rows of a full outer join by {@code a.k} and {@code b.k} are distributed by {@code coalesce(a.k, b.k)}. */
+  private static OptionalLong column(SparkPlan node, Expression expression) {
+    boolean isOfFullJoin = expression instanceof Coalesce both && both.children().size() == 2 && node.exists(
+        below -> (below instanceof StandsFor other ? other.plain() : below) instanceof BaseJoinExec join && join.joinType() == FullOuter$.MODULE$ && compares(join, both));
+    return key(isOfFullJoin ? expression.children().head() : expression).column();
+  }
+
+  private static boolean compares(BaseJoinExec join, Coalesce both) {
+    Expression first = both.children().head();
+    Expression last = both.children().last();
+    return JoinsInPlace.compared(join.leftKeys(), join.rightKeys()).stream().anyMatch(
+        one -> one.left().semanticEquals(first) && one.right().semanticEquals(last)
+            || one.left().semanticEquals(last) && one.right().semanticEquals(first));
   }
 
   /** @param expressions all are; some of Spark's types do not tell Java */
