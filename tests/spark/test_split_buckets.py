@@ -126,6 +126,8 @@ def ranges(plan: str) -> list[int]:
     pytest.param("SELECT s.k, s.c, l.n FROM (SELECT k, count(*) AS c FROM daily GROUP BY k) s "
                  "JOIN single l ON s.k = l.k",
                  id="group-by, join"),
+    pytest.param("SELECT k, n FROM (SELECT k, n FROM single GROUP BY k, n) UNION ALL "
+                 "SELECT k, n FROM (SELECT k, n FROM daily GROUP BY k, n)", id="union"),
     pytest.param("SELECT l.n % 10 AS d, sum(r.n) AS s FROM single l JOIN appended r ON l.k = r.k GROUP BY l.n % 10",
                  id="shuffled after the join"),
     pytest.param("SELECT l.k, l.n, r.n AS m FROM single l JOIN single r ON l.k = r.k ORDER BY l.n, m LIMIT 20",
@@ -154,8 +156,8 @@ def test_keys(session: SparkSession, place: int) -> None:
 @pytest.mark.parametrize("statement", [
     pytest.param("SELECT l.k, l.n, spark_partition_id() AS p FROM single l JOIN single r ON l.k = r.k",
                  id="the task's number"),
-    pytest.param("SELECT k, n FROM (SELECT k, n FROM single GROUP BY k, n) UNION ALL "
-                 "SELECT k, n FROM (SELECT k, n FROM daily GROUP BY k, n)", id="union"),
+    pytest.param("SELECT k, count(*) AS c FROM (SELECT k, n FROM single UNION ALL SELECT id, id FROM range(90)) "
+                 "GROUP BY k", id="union with rows from elsewhere"),
     pytest.param("SELECT /*+ MERGE(r) */ l.k, l.n, r.id FROM single l JOIN range(90) r ON l.k = r.id",
                  id="rows from elsewhere"),
     pytest.param("SELECT k, max(n) AS n FROM ordered GROUP BY k", id="sorted by another column"),
