@@ -1,7 +1,7 @@
 """Observation -> Snapshot: pure, so that what the planner sees can be tested without a cluster."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -81,7 +81,8 @@ def _group_state(view: GroupView, observation: Observation, memo: Memo) -> Group
         # The group or its status is new, or its tables have files already: its map starts from nodes that hold them.
         arriving = _files_of(one for one in view.arriving if one.fault is None)
         stored = holdings(GroupFiles((*files, *arriving), spec.buckets))
-        rows = recovered_map(stored.held, spec.buckets, spec.replicas)
+        answering = {node.name for node in observation.nodes if node.ready and _answers(observation, node.name)}
+        rows = recovered_map(stored.held, spec.buckets, spec.replicas, answering)
     doubtful = doubtful_nodes(_files_of(one for one in view.sound if one.is_fresh), rows, observation.agent_views)
     found = memo.of(("holdings", view.key), GroupFiles(files, spec.buckets, rows, doubtful), holdings)
     described = _Described(
@@ -162,10 +163,15 @@ def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[i
     return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
 
 
+def _answers(observation: Observation, node: str) -> bool:
+    view = observation.agent_views.get(node)
+    return view is not None and view.silent_since is None
+
+
 def recovered_map(
-    held: Mapping[str, Mapping[int, ReplicaState]], buckets: int, replicas: int
+    held: Mapping[str, Mapping[int, ReplicaState]], buckets: int, replicas: int, answering: Container[str]
 ) -> BucketSequence | None:
-    """Per bucket up to ``replicas`` nodes that hold it complete, those with fewest buckets first.
+    """Per bucket up to ``replicas`` nodes that hold it complete: ``answering`` first, then those with fewest buckets.
 
     None when no node holds any bucket complete: then the group is placed like a new one. Buckets with fewer holders get
     fewer nodes, which the planner repairs.
@@ -174,7 +180,7 @@ def recovered_map(
     rows: list[tuple[str, ...]] = []
     for bucket in range(buckets):
         holders = [node for node, states in held.items() if states.get(bucket) == "complete"]
-        chosen = sorted(holders, key=lambda node: (counts[node], node))[:replicas]
+        chosen = sorted(holders, key=lambda node: (node not in answering, counts[node], node))[:replicas]
         counts.update(chosen)
         rows.append(tuple(sorted(chosen)))
     return tuple(rows) if counts else None

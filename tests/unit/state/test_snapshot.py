@@ -198,6 +198,24 @@ def test_group_that_was_made_again_takes_the_replicas_that_are_there() -> None:
     assert found.map == (("node-1", "node-2"), ("node-1",))
 
 
+@pytest.mark.parametrize("is_silent", [False, True], ids=["node is not ready", "agent is silent"])
+def test_the_map_takes_replicas_on_nodes_that_answer_first(is_silent: bool) -> None:
+    """A group that is made while a node is down would wait for that node, although others hold all buckets."""
+    orders = table("orders")
+    reported = table_report(orders, {0: "complete", 1: "complete"})
+    views = {name: view(reported) for name in ("node-2", "node-3")}
+    views["node-1"] = view(reported, silent_since=NOW - seconds(90) if is_silent else None)
+    [found] = snapshot(
+        groups=(group(),),
+        tables=(orders,),
+        nodes=(node("node-1", ready=is_silent), node("node-2"), node("node-3")),
+        agents=tuple(map(agent, views)),
+        agent_views=views,
+        bucket_bytes={("shop", orders.directory, MANIFEST): {0: 50, 1: 50}},
+    ).groups
+    assert found.map == (("node-2", "node-3"), ("node-2", "node-3"))
+
+
 def test_groups_that_go_or_make_no_sense_are_left_out() -> None:
     """Nothing is planned for them."""
     invalid = replace(group("invalid"), spec=None)
