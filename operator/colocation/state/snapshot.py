@@ -81,7 +81,8 @@ def _group_state(view: GroupView, observation: Observation, memo: Memo) -> Group
         # The group or its status is new, or its tables have files already: its map starts from nodes that hold them.
         arriving = _files_of(one for one in view.arriving if one.fault is None)
         stored = holdings(GroupFiles((*files, *arriving), spec.buckets))
-        answering = {node.name for node in observation.nodes if node.ready and _answers(observation, node.name)}
+        ready = {node.name for node in observation.nodes if node.ready}
+        answering = ready.intersection(agent.node for agent in observation.answering)
         rows = recovered_map(stored.held, spec.buckets, spec.replicas, answering)
     doubtful = doubtful_nodes(_files_of(one for one in view.sound if one.is_fresh), rows, observation.agent_views)
     found = memo.of(("holdings", view.key), GroupFiles(files, spec.buckets, rows, doubtful), holdings)
@@ -161,11 +162,6 @@ def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[i
         since = dict.fromkeys(range(buckets), time) if time else {}
     listed = {entry.bucket: time for entry in status.unstable_buckets if (time := parse_time(entry.since))}
     return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
-
-
-def _answers(observation: Observation, node: str) -> bool:
-    view = observation.agent_views.get(node)
-    return view is not None and view.silent_since is None
 
 
 def recovered_map(
